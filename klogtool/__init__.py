@@ -141,8 +141,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, _, attribute = _WHERE[name].rpartition(".")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), attribute)
-    return found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), attribute)
+    return value
 
 
 def __dir__() -> list[str]:

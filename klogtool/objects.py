@@ -128,9 +128,11 @@ def _question_of(kind: type[Asked], values: Sequence[object], named: Mapping[str
     positional = [name for name, how in inspect.signature(kind).parameters.items() if how.kind is not how.KEYWORD_ONLY]
     if len(values) > len(positional):
         raise TypeError(f"{caller} takes {', '.join(positional) or 'named arguments only'}, and not {values[-1]!r}")
-    given = {**dict(zip(positional, values, strict=False)), **named}
+    values_by_name = {**dict(zip(positional, values, strict=False)), **named}
     times = {parameter.name for parameter in parameters_of(kind) if parameter.unit is Unit.TIME}
-    arguments = {name: _plain(value, is_time=name in times) for name, value in given.items() if value is not None}
+    arguments = {
+        name: _plain(value, is_time=name in times) for name, value in values_by_name.items() if value is not None
+    }
     try:
         question = read_question(kind, {"now_ms": clock_ms(), **arguments}, caller)
     except WrongField as error:
@@ -344,7 +346,7 @@ class LogDir(logdir.LogDir, frozen=True):
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
+        """The partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
         return tuple(Partition(partition.path) for partition in super().partitions)
 
     def __iter__(self) -> Iterator[Partition]:

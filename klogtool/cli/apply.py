@@ -26,7 +26,7 @@ MAX_PLAN_BYTES = 1 << 32
 
 
 @commands.command("apply")
-@click.argument("given", nargs=-1, metavar="FILE | --resume [ID] [PATH]")
+@click.argument("arguments", nargs=-1, metavar="FILE | --resume [ID] [PATH]")
 @click.option("--resume", "resuming", is_flag=True, help="Finish a run that was interrupted.")
 @click.option(
     "--journal",
@@ -35,7 +35,7 @@ MAX_PLAN_BYTES = 1 << 32
     help="Where to keep what undo needs.  [default: a folder beside the log dir]",
 )
 @options.screen()
-def command(given: tuple[str, ...], resuming: bool, journal: str | None, screen: Screen) -> int:
+def command(arguments: tuple[str, ...], resuming: bool, journal: str | None, screen: Screen) -> int:
     """Carry out a plan that --plan-out saved, in place and with undo; or finish a run that was interrupted.
 
     FILE is refused if any file that its plans relied on has changed, or if klogtool would decide differently now.
@@ -51,13 +51,13 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, screen:
     refused, nothing changed; 4 could not go on: the changes were taken back, or a message says how to go on.
     """
     if resuming:
-        return _resume(given, journal, screen)
-    if len(given) != 1:
+        return _resume(arguments, journal, screen)
+    if len(arguments) != 1:
         raise click.UsageError("Give the FILE of one saved plan, or --resume.")
-    lines = read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines()
+    lines = read_whole(arguments[0], limit=MAX_PLAN_BYTES).splitlines()
     show = PlanShow("apply", screen)
     with show.refusals():
-        head, plans = parse_saved_plans(lines, given[0])
+        head, plans = parse_saved_plans(lines, arguments[0])
         check_facts(plans)
         check_not_in_use(plan.path for plan in plans)
         _show_plans(show, plans)

@@ -83,9 +83,9 @@ def command(ctx: click.Context, /, shell: str) -> None:
     click.echo(created.source().strip())
 
 
-def answer(group: click.Group, asked: str) -> bool:
+def answer(group: click.Group, instruction: str) -> bool:
     """Print what a script asks for by its variable, as `bash_complete`. False if that is no such question."""
-    shell, _, what = asked.partition("_")
+    shell, _, what = instruction.partition("_")
     if what != "complete" or shell not in SHELLS or "COMP_WORDS" not in os.environ:
         return False
     asking = SHELLS[shell](group, {}, NAME, VARIABLE)

@@ -51,7 +51,7 @@ TO = click.option(
 
 @commands.command("free")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--bytes", "asked", type=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
+@click.option("--bytes", "wanted", type=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
 @click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
 @question_options(FreeQuestion)
@@ -60,7 +60,7 @@ TO = click.option(
 @click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
 def command(
     paths: tuple[str, ...],
-    asked: int | None,
+    wanted: int | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
     question: FreeQuestion,
@@ -81,7 +81,7 @@ def command(
     Exit status: 0 done, or the bytes can be reached; 1 they cannot be reached, and the plan says how much is possible;
     2 wrong usage, no such path; 3 refused, nothing changed; 4 could not go on.
     """
-    if asked is None and writing.keeps_plans:
+    if wanted is None and writing.keeps_plans:
         raise click.UsageError("--apply and --plan-out need --bytes: how much to free.")
     if question.remote is None and (REMOTE.name in only or question.metadata or question.key):
         raise click.UsageError("--only remote, --metadata and --key need --remote: the store.")
@@ -96,7 +96,7 @@ def command(
         raise click.UsageError("--only and --except leave no kind.")
     question = replace(
         question,
-        asked_bytes=asked,
+        asked_bytes=wanted,
         log_dirs=log_dirs,
         kinds=kinds,
         runs=tuple(entry.path for log_dir in log_dirs for entry in _finished_runs(log_dir)),

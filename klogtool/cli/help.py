@@ -21,13 +21,13 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     Exit status: 0 done; 2 there is no such command.
     """
     assert ctx.parent is not None  # the group of this command
-    asked, context = ctx.parent.command, ctx.parent
+    target, context = ctx.parent.command, ctx.parent
     left = list(words)
-    while left and isinstance(asked, click.Group):
-        name, inner, left = asked.resolve_command(context, left)
+    while left and isinstance(target, click.Group):
+        name, inner, left = target.resolve_command(context, left)
         assert inner is not None  # otherwise resolve_command has failed
         context = click.Context(inner, info_name=name, parent=context, **inner.context_settings)
-        asked = inner
+        target = inner
     if left:
         raise click.UsageError(f"'{' '.join(words)}' is no command.", ctx)
-    click.echo(asked.get_help(context))
+    click.echo(target.get_help(context))

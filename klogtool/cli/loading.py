@@ -62,9 +62,9 @@ def load_from_anywhere(
 
     @cache
     def scratch() -> Scratch:
-        made = Scratch.make("remote")
-        click.get_current_context().call_on_close(made.remove)
-        return made
+        folder = Scratch.make("remote")
+        click.get_current_context().call_on_close(folder.remove)
+        return folder
 
     def save(name: str, chunks: Iterator[bytes]) -> str:
         scratch().write(name, chunks)

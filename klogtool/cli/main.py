@@ -114,13 +114,13 @@ def _by_new_name(name: str, words: list[str]) -> list[str]:
     return [command, *words[:at], *([instead + equals + value] if instead else []), *words[at + 1 :]]
 
 
-def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if ctx.resilient_parsing:
         return
     verbose = ctx.meta.get(VERBOSE)
-    if asked and verbose:
+    if wanted and verbose:
         from klogtool.cli.version_command import environment_text  # imports much
-    if asked:
+    if wanted:
         click.echo(environment_text() if verbose else version_text())
         ctx.exit()
     if verbose:

@@ -55,8 +55,8 @@ def _build(kind: type[Struct], values: options.Values) -> Struct:
         values["now_ms"] = time.time_ns() // 1_000_000
     known = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}
-    given = {named[key]: values.pop(key) for key in named.keys() & values.keys()}
-    return kind(**known, **{name: value for name, value in given.items() if value not in (None, ())})
+    own = {named[key]: values.pop(key) for key in named.keys() & values.keys()}
+    return kind(**known, **{name: value for name, value in own.items() if value not in (None, ())})
 
 
 def _option_of(parameter: Parameter) -> Callable[[Command], Command]:

@@ -30,14 +30,14 @@ FINISHED = (Progress.DONE, Progress.UNDONE)
 
 
 @commands.command("undo")
-@click.argument("given", nargs=-1, metavar="[ID] [PATH]")
+@click.argument("arguments", nargs=-1, metavar="[ID] [PATH]")
 @click.option("--list", "listing", is_flag=True, help="List the runs that can be undone.")
 @click.option("--discard", "discarding", is_flag=True, help="Give up undo for a run, and free the space that it holds.")
 @click.option("--all", "all_of_them", is_flag=True, help="With --discard: all finished runs.")
 @click.option("--journal", type=click.Path(), metavar="DIR", help="The journal, if it is not beside PATH.")
 @options.screen()
 def command(
-    given: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, screen: Screen
+    arguments: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, screen: Screen
 ) -> int:
     """Take back what --apply did: every byte, name, time, owner and mode.
 
@@ -59,7 +59,7 @@ def command(
         raise click.UsageError("Give --list or --discard, not both.")
     if all_of_them and not discarding:
         raise click.UsageError("--all needs --discard.")
-    entries = find_entries(given, journal)
+    entries = find_entries(arguments, journal)
     show = Show("undo", screen)
     if listing:
         _list(show, entries)
@@ -67,13 +67,13 @@ def command(
     with show.refusals():
         if all_of_them:
             _discard_all(show, entries)
-        elif discarding and not any(map(ID.fullmatch, given)):
-            _offer(show, entries, given, journal)
+        elif discarding and not any(map(ID.fullmatch, arguments)):
+            _offer(show, entries, arguments, journal)
         elif discarding:
-            _discard(show, only_one(entries, "discard", given, journal))
+            _discard(show, only_one(entries, "discard", arguments, journal))
         else:
-            newest = entries[-1] if entries else only_one(entries, "undo", given, journal)
-            _undo(show, [newest] if any(map(ID.fullmatch, given)) else newest.whole_run())
+            newest = entries[-1] if entries else only_one(entries, "undo", arguments, journal)
+            _undo(show, [newest] if any(map(ID.fullmatch, arguments)) else newest.whole_run())
     return REFUSED if show.refused else DONE
 
 
@@ -218,7 +218,7 @@ def _where(arguments: Sequence[str], journal: str | None) -> str:
 
 
 def only_one(entries: Sequence[Entry], what: str, arguments: Sequence[str], journal: str | None) -> Entry:
-    """Return the only possible entry. given, journal: where was searched. Raises Refused if there are several,
+    """Return the only possible entry. arguments, journal: where was searched. Raises Refused if there are several,
     KlogError if there is none."""
     if not entries:
         where = _where(arguments, journal)

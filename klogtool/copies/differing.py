@@ -23,7 +23,7 @@ MOST_LOOKED_AT = 100_000
 
 
 class Difference(Struct, frozen=True):
-    """One offset. a, b: the record of each copy; None if it has none there."""
+    """An offset at which two copies differ. a, b: the record of each copy; None if it has none there."""
 
     offset: int
     a: Record | None

@@ -87,7 +87,7 @@ class EntryFacts(Struct):
 
     @property
     def lowest_offset(self) -> int:
-        """Its first offset, or its only known one."""
+        """The first offset of the entry if its header has it, otherwise the last one."""
         return self.first_offset if self.tells_first_offset else self.last_offset
 
     def is_copy_of(self, other: EntryFacts) -> bool:

@@ -46,7 +46,7 @@ class StretchKind(IntEnum):
     AFTER_B = 8
     """B goes on behind the end of A."""
     UNCOMPARED = 9
-    """One of them is damaged there."""
+    """A or B is damaged there."""
 
 
 class Stretch(Struct, frozen=True):

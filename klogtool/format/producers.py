@@ -22,7 +22,7 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class BatchMetadata(Struct, frozen=True):
-    """One of a producer's last batches."""
+    """A batch among the last five of a producer, as the broker remembers it (BatchMetadata)."""
 
     last_sequence: int
     last_offset: int

@@ -43,7 +43,7 @@ class LogDir(Struct, frozen=True):
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
+        """The partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
         folders = list_folder(self.path).folders
         return tuple(Partition(self._beside(name)) for name in folders if find_partition_dir_name(name))
 

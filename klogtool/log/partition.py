@@ -89,17 +89,17 @@ class Partition(Struct, frozen=True):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Its `.log` files by base offset. Those being deleted or incomplete are in `leftovers`."""
+        """The `.log` files by base offset. Those being deleted or incomplete are in `leftovers`."""
         return tuple(Segment(self._path_of(file)) for file in self._files(FileKind.LOG))
 
     @property
     def producer_snapshots(self) -> tuple[EntriesFile[list[ProducerStateEntry]], ...]:
-        """Its `.snapshot` files by offset."""
+        """The `.snapshot` files by offset."""
         return tuple(EntriesFile(self._path_of(file)) for file in self._files(FileKind.PRODUCER_SNAPSHOT))
 
     @property
     def kraft_snapshots(self) -> tuple[KraftSnapshot, ...]:
-        """Its `.checkpoint` files by epoch, then by end offset (OffsetAndEpoch): only in `__cluster_metadata-0`."""
+        """The `.checkpoint` files by epoch, then by end offset (OffsetAndEpoch): only in `__cluster_metadata-0`."""
         snapshots = [KraftSnapshot(self._path_of(file)) for file in self._files(FileKind.KRAFT_SNAPSHOT)]
         return tuple(sorted(snapshots, key=lambda one: (one.epoch or 0, one.end_offset or 0)))
 

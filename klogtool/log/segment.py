@@ -26,7 +26,7 @@ class BatchFile(Struct, frozen=True):
 
     @property
     def name(self) -> FileName:
-        """Its name, parsed."""
+        """The name of the `.log`, parsed."""
         return parse_file_name(os.path.basename(self.path))
 
     @property

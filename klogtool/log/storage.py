@@ -160,7 +160,7 @@ def open_place(place: Place) -> tuple[Storage, str]:
 
 
 class LocalStorage:
-    """This machine."""
+    """The storage of this machine: files are mapped, or read."""
 
     def __init__(self) -> None:
         self.prefix, self.traffic = "", Traffic()

@@ -87,12 +87,12 @@ class AppendQuestion(CreationQuestion, frozen=True, kw_only=True):
     @property
     def ways(self) -> list[str]:
         """Return which of WAYS were given; exactly one is allowed."""
-        asked = {
+        values_of = {
             "batches": (self.batches, self.batches_base64),
             "records": (self.records, self.records_text),
             "requests": (self.requests, self.requests_text),
         }
-        return [way for way, values in asked.items() if any(value is not None for value in values)]
+        return [way for way, values in values_of.items() if any(value is not None for value in values)]
 
 
 QUESTION = AppendQuestion

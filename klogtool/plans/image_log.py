@@ -225,8 +225,8 @@ class _LogImage:
                 stays = blank_batch(entry, self._open_from_ms, self._blank_value, self._most_offset)
             else:
                 stays = blank_message(entry, self._most_offset)
-            told = LOG_OVERHEAD if stays else len(entry)
-            self._on_hole(changed_bytes(before[:told], entry[:told]))
+            counted = LOG_OVERHEAD if stays else len(entry)
+            self._on_hole(changed_bytes(before[:counted], entry[:counted]))
             yield entry
         else:
             at = damage.start

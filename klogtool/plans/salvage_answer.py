@@ -211,8 +211,8 @@ def _verdict(
         return SalvageVerdict(file.base_offset, "drop", why, size, rejected_bytes)
     action = "rewrite" if reasons else "keep"
     empty = [SalvageCause.EMPTY()] if missing and not file.size else []
-    told = (*empty, *reasons, *map(_missing_after, missing)) or (SalvageCause.SOUND(),)
-    return SalvageVerdict(file.base_offset, action, SalvageCause.ALL(reasons=told), size, rejected_bytes)
+    all_reasons = (*empty, *reasons, *map(_missing_after, missing)) or (SalvageCause.SOUND(),)
+    return SalvageVerdict(file.base_offset, action, SalvageCause.ALL(reasons=all_reasons), size, rejected_bytes)
 
 
 # Notes.

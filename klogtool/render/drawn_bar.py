@@ -19,9 +19,9 @@ from rich.progress import (
 class DrawnBar:
     """A bar on stderr: bytes, bytes a second, time left."""
 
-    def __init__(self, total: int, *, told: bool) -> None:
-        """total: bytes to read. told: whether there is a text beside the bar (see `tell`)."""
-        text: list[ProgressColumn] = [TextColumn("{task.fields[told]}")] if told else []
+    def __init__(self, total: int, *, has_text: bool) -> None:
+        """total: bytes to read. has_text: whether there is a text beside the bar (see `tell`)."""
+        text: list[ProgressColumn] = [TextColumn("{task.fields[text]}")] if has_text else []
         size = DownloadColumn(binary_units=True)
         self._bar = Progress(
             *(BarColumn(), *text, size, TransferSpeedColumn(), TimeRemainingColumn()),
@@ -30,7 +30,7 @@ class DrawnBar:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._task = self._bar.add_task("", total=max(total, 1), told="")
+        self._task = self._bar.add_task("", total=max(total, 1), text="")
 
     def advance(self, size: int) -> None:
         """Add bytes that were read. May be called from any thread."""
@@ -38,7 +38,7 @@ class DrawnBar:
 
     def tell(self, text: str) -> None:
         """Change the text beside the bar."""
-        self._bar.update(self._task, told=text)
+        self._bar.update(self._task, text=text)
 
     def show(self) -> None:
         """Draw the bar, and again whenever it changes; not at all if the machine gives no thread for that."""

@@ -50,15 +50,15 @@ class LongLine:
     The text may be six times as long as the bytes, and only the bytes are held. len(): about the size of these bytes.
     """
 
-    def __init__(self, size: int, pieces: Callable[[], Iterator[bytes]]) -> None:
-        self._size, self._pieces = size, pieces
+    def __init__(self, size: int, chunks: Callable[[], Iterator[bytes]]) -> None:
+        self._size, self._chunks = size, chunks
 
     def __len__(self) -> int:
         return self._size
 
     def walk(self) -> Iterator[bytes]:
         """Yield the bytes of the line."""
-        return self._pieces()
+        return self._chunks()
 
 
 Text = bytes | memoryview | LongLine

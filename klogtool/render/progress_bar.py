@@ -37,7 +37,7 @@ class Bar:
         if wanted and is_long and is_drawn():
             from klogtool.render.drawn_bar import DrawnBar  # needs rich, which is slow to import
 
-            self._bar = DrawnBar(total, told=partitions > 0)
+            self._bar = DrawnBar(total, has_text=partitions > 0)
         self._partitions, self._done = partitions, 0
         self._tell()
 

@@ -102,7 +102,7 @@ class Run(Struct, frozen=True):
         return self.last_offset - self.first_offset + 1
 
     def content(self) -> Content:
-        """Its bytes, with corrected fields."""
+        """Return the bytes of the run, with corrected fields."""
         parts: list[FileRange | bytes] = []
         at = self.start
         for mend in sorted(self.mends, key=lambda mend: mend.at):

@@ -92,7 +92,7 @@ class Copy(PartlyCompared, frozen=True, eq=False):
 
     @property
     def snapshots(self) -> list[tuple[int, Stored]]:
-        """Its producer snapshots, by offset."""
+        """The producer snapshots of the partition, by offset."""
         names = [(parse_file_name(name), stored) for name, stored in self.side.items()]
         return sorted(
             (

@@ -62,16 +62,16 @@ def mirrored(places: Iterable[Place]) -> Iterator[list[tuple[str, Mirror | None]
     All mirrors are deleted at the end. Raises Unreadable if a place cannot be listed.
     """
     with ExitStack() as stack:
-        found: list[tuple[str, Mirror | None]] = []
+        local: list[tuple[str, Mirror | None]] = []
         for place in dict.fromkeys(places):
             if is_elsewhere(place):
                 scratch = Scratch.make("mirror")
                 stack.callback(scratch.remove)
                 mirror = make_mirror(place, scratch)
-                found.append((mirror.local_path, mirror))
+                local.append((mirror.local_path, mirror))
             else:
-                found.append((open_place(place)[1], None))
-        yield found
+                local.append((open_place(place)[1], None))
+        yield local
 
 
 def make_mirror(place: Place, scratch: Scratch) -> Mirror:

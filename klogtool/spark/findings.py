@@ -66,12 +66,12 @@ def plan_parts(query: Query) -> list[Part]:
 def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror | None]]:
     """Return log dirs, and partition dirs that were given by themselves; none twice, whatever paths lead to it."""
     roots: dict[str, tuple[str, Mirror | None]] = {}
-    for given, mirror in here:
-        for copy in find_copies([Place(given)]):
+    for root, mirror in here:
+        for copy in find_copies([Place(root)]):
             if copy.tiered_id is not None:
                 command = "klogtool remote verify STORE says what is wrong in remote storage."
                 raise Refused("the table findings is of log dirs", path=copy.folder, cure=command)
-            path = given if given.startswith(copy.folder) else os.path.dirname(copy.folder)
+            path = root if root.startswith(copy.folder) else os.path.dirname(copy.folder)
             named = path if mirror is None else path.replace(mirror.path, mirror.uri)
             roots.setdefault(named, (path, mirror))
     return [root for named, root in roots.items() if not any(named.startswith(other + os.sep) for other in roots)]
@@ -80,9 +80,9 @@ def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror 
 def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
     targets: list[Target] = []
 
-    def by_tasks(asked: Sequence[Target]) -> Iterator[VerifiedPartition]:
-        targets.extend(asked)
-        return map(_not_yet_verified, asked)
+    def by_tasks(share: Sequence[Target]) -> Iterator[VerifiedPartition]:
+        targets.extend(share)
+        return map(_not_yet_verified, share)
 
     results = verify([path], _options(deep=False), elsewhere=by_tasks)
     known = tuple(as_user_named(one, [mirror]) for one in results if isinstance(one, Finding))

@@ -80,7 +80,7 @@ class Session:
 
     @property
     def context(self) -> Any:
-        """Its SparkContext."""
+        """The SparkContext of the session."""
         return self.spark.sparkContext
 
     @property
