@@ -470,6 +470,7 @@ FIELDS_OF_JSON = {"klogtool/plans/free.py": {"found"}}
 @every_module
 def test_a_variable_is_named_after_what_it_is(path: str) -> None:
     if path.split("/")[1] not in ROOMS_WITH_OUR_WORDS:
-        names = {node.id for node in nodes(path) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        names |= {node.arg for node in nodes(path) if isinstance(node, ast.arg)}
+        every = list(ast.walk(tree(path)))
+        names = {node.id for node in every if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        names |= {node.arg for node in every if isinstance(node, ast.arg)}
         assert names & OUR_WORDS == FIELDS_OF_JSON.get(path, set())
