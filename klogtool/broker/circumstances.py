@@ -35,6 +35,7 @@ LastStop: TypeAlias = Literal["clean", "unclean"]
 CLEAN: LastStop = "clean"
 UNCLEAN: LastStop = "unclean"
 REMOTE_STORAGE = "remote.storage.enable"
+METADATA_LOG_DIR = "metadata.log.dir"
 REMOTE_SYSTEM = "remote.log.storage.system.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"
@@ -109,6 +110,14 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         return server_log_dirs(self.server_settings)
 
     @property
+    def metadata_log_dir(self) -> str | None:
+        """Return the log dir of the cluster's metadata by --config-file: metadata.log.dir, else the first of log.dirs
+        (MetadataLogConfig); None if it is not known."""
+        if not provided_names(self.server_settings).isdisjoint(("log.dirs", "log.dir", METADATA_LOG_DIR)):
+            return None
+        return self.server_settings.get(METADATA_LOG_DIR, "").strip() or next(iter(self.log_dirs), None)
+
+    @property
     def checkpoints_read(self) -> tuple[FileKind, ...]:
         """Return the checkpoints of a log dir that the broker reads: cleaner-offset-checkpoint with a cleaner only
         (log.cleaner.enable). Raises KlogError for a value of the wrong type."""
@@ -137,7 +146,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
 
 def server_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the log dirs and the metadata log dir of a broker's settings, each once, as far as they are known."""
-    metadata = _known(settings).get("metadata.log.dir", "").strip()
+    metadata = _known(settings).get(METADATA_LOG_DIR, "").strip()
     return tuple(dict.fromkeys((*data_log_dirs(settings), *([metadata] if metadata else []))))
 
 

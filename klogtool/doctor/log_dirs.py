@@ -192,14 +192,16 @@ def is_forgotten(cluster: Cluster) -> bool:
 def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]:
     """Yield the points for partitions that a broker sets aside; as one if the metadata's damage is the cause."""
     with_data = [point for point in strays if point.lost_bytes]
-    if not strays or cluster.metadata_dir is None or not is_forgotten(cluster):
+    log_dir = cluster.metadata_dir or cluster.begun_in
+    if not strays or log_dir is None or not is_forgotten(cluster):
         yield from strays
         return
     problem = None if cluster.metadata is None else cluster.metadata.problem
-    why = AheadCause.KNOWS_NO_TOPIC() if problem is None else AheadCause.IS_CUT(why=problem)
+    nothing = AheadCause.KNOWS_NO_TOPIC() if cluster.begun_in is None else AheadCause.BEGUN_ANEW()
+    why = nothing if problem is None else AheadCause.IS_CUT(why=problem)
     names = few_names([os.path.basename(point.path) for point in strays])
     yield Ahead(
-        os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR),
+        os.path.join(log_dir, CLUSTER_METADATA_DIR),
         What.METADATA_LOST,
         AheadCause.METADATA_LOST(why=why, count=len(strays), names=names),
         lost_bytes=sum(point.lost_bytes for point in with_data),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, data_log_dirs
+from klogtool.broker.circumstances import Checkpoints, Circumstances, data_log_dirs, listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
@@ -18,13 +18,15 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
+from klogtool.quorum.settings import CONTROLLER, ROLES
 from klogtool.verify.identity import TopicIds
 
 
 class Cluster(Struct, frozen=True):
-    """The cluster, as this broker's disks show it. metadata: None if no log dir has `__cluster_metadata-0`.
+    """The cluster, as this broker's disks show it. metadata: None if no log dir has `__cluster_metadata-0`, or has to
+    have it.
 
-    metadata_dir: the log dir that has it. node_id: None if unknown. directories: log dir -> its directory id.
+    metadata_dir: the log dir that has it. begun_in: the log dir in which a controller begins it anew. node_id: None if unknown. directories: log dir -> its directory id.
     topic_ids: whether brokers with topic ids wrote here. topics: those of the metadata.
     """
 
@@ -34,6 +36,7 @@ class Cluster(Struct, frozen=True):
     directories: dict[str, str] = field(default_factory=dict)
     topic_ids: bool = False
     topics: TopicIds = TopicIds({}, {})
+    begun_in: str | None = None
 
     def settings(self) -> ClusterConfig | None:
         """Return the settings of topics and brokers, for all log dirs; None if no log dir has the metadata."""
@@ -51,10 +54,13 @@ class Cluster(Struct, frozen=True):
         return known.get(topic_id, {}).get(partition)
 
 
-def read_cluster(paths: Sequence[str]) -> Cluster:
+def read_cluster(paths: Sequence[str], circumstances: Circumstances) -> Cluster:
     """Read what the log dirs say. Damage is no error here: `metadata.problem` has it."""
     found = next((path for path in paths if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR))), None)
     metadata = None if found is None else read_cluster_metadata(os.path.join(found, CLUSTER_METADATA_DIR))
+    begun_in = _begun_in(paths, circumstances) if found is None else None
+    if begun_in is not None:
+        metadata = ClusterMetadata()
     node_id, directories = None, {}
     for path in paths:
         try:
@@ -68,7 +74,17 @@ def read_cluster(paths: Sequence[str]) -> Cluster:
             directories[path] = build_uuid(identity.directory_id)
     topics = TopicIds.of({} if metadata is None else metadata.topic_ids)
     has_ids = any(knows_topic_ids(LogDir(path)) for path in paths)
-    return Cluster(metadata, found, node_id, directories, has_ids, topics)
+    return Cluster(metadata, found, node_id, directories, has_ids, topics, begun_in)
+
+
+def _begun_in(paths: Sequence[str], circumstances: Circumstances) -> str | None:
+    """Return the log dir in which a controller begins the metadata anew, because --config-file says that it has to be
+    there and it is not (KafkaRaftManager.createDataDir); None if that is not known. A broker alone fetches it."""
+    own = circumstances.metadata_log_dir
+    roles = listed(circumstances.server_settings.get(ROLES))
+    if own is None or CONTROLLER not in roles:
+        return None
+    return next((path for path in paths if os.path.realpath(path) == os.path.realpath(own)), None)
 
 
 class Patient(Struct, frozen=True, dict=True):

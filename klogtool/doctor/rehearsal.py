@@ -120,7 +120,7 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
 
 def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
-    cluster = read_cluster(log_dirs)
+    cluster = read_cluster(log_dirs, how.circumstances)
     points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances)))
     first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}

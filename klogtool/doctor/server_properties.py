@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import METADATA_LOG_DIR, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.provided_settings import provided_names
 from klogtool.broker.releases import Rules, rules_of
@@ -32,7 +32,6 @@ from klogtool.quorum.settings import listed as listed_words
 from klogtool.verify.stops import Stop, refuses
 
 LISTS = ("log.dirs", "log.dir")  # the first wins
-METADATA_LOG_DIR = "metadata.log.dir"
 
 
 def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
@@ -126,10 +125,7 @@ def _names_of_one(log_dirs: Sequence[str], names: Sequence[str]) -> Iterator[Ahe
 def _metadata_elsewhere(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
     """Yield a metadata log outside of its log dir (KafkaRaftServer.initializeLogDirs). By default that is the first of
     the log dirs. A log dir that the file does not have is not looked at by the broker: it may be a copy."""
-    settings = circumstances.server_settings
-    if not provided_names(settings).isdisjoint((*LISTS, METADATA_LOG_DIR)):
-        return
-    own = settings.get(METADATA_LOG_DIR, "").strip() or next(iter(circumstances.log_dirs), None)
+    own = circumstances.metadata_log_dir
     read = set(map(_real, circumstances.log_dirs))
     for log_dir in log_dirs:
         path = os.path.join(log_dir, CLUSTER_METADATA_DIR)

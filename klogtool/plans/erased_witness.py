@@ -36,10 +36,10 @@ def find_erased_witnesses(log: LogParts, log_end_offset: int) -> list[ErasedWitn
     """Return what nothing shows any more to be missing. log: its draft is as the plan leaves it; if it is one that was
     loaded, all of it is looked at."""
     gaps = walk_after(log, find_gaps(log)) if isinstance(log, LoadedLog) else ()
-    found = [
+    missing = [
         ErasedWitness(g.first_offset, g.last_offset, g.told_by) for g in gaps if g.erased and g.told_by is not None
     ]
-    return [*found, *_behind_end(log, log_end_offset)]
+    return [*missing, *_behind_end(log, log_end_offset)]
 
 
 def _behind_end(log: LogParts, log_end_offset: int) -> Iterator[ErasedWitness]:

@@ -89,8 +89,8 @@ def _is_told_after(log: LoadedLog, gap: Gap, terms: LoadTerms) -> bool:
     if gap.is_left_over or gap.behind is None or gap.before == gap.behind:
         return False
     if gap.before is None:
-        told = find_lost_start(log.draft.files, terms, gap.last_offset)
-        return any(first <= gap.first_offset and gap.last_offset <= last for first, last in told)
+        spans = find_lost_start(log.draft.files, terms, gap.last_offset)
+        return any(first <= gap.first_offset and gap.last_offset <= last for first, last in spans)
     return gap.told_by is None or (terms.compaction is None and not _is_cleaned(log, [gap]))
 
 

@@ -68,6 +68,20 @@ def test_a_metadata_log_elsewhere(tmp_path: pathlib.Path) -> None:
     assert refusals(asked(tmp_path / "disks", dirs="log.dirs=d1,d0")) == ["__cluster_metadata-0"]
 
 
+@pytest.mark.parametrize("own", ["log.dirs=d0,d1", "log.dirs=d1\nmetadata.log.dir=d0"])
+@pytest.mark.parametrize("roles", ["broker,controller", "broker"])
+def test_a_controller_begins_metadata_that_are_not_there_anew(tmp_path: pathlib.Path, own: str, roles: str) -> None:
+    """It knows no topic then, and sets all partitions aside. A broker alone fetches the metadata from others."""
+    asked(tmp_path / "disks", dirs=own)
+    shutil.rmtree(tmp_path / "disks" / "d0" / "__cluster_metadata-0")
+    file = tmp_path / "disks" / "server.properties"
+    file.write_text(FILE.format(node="1", voters="1@h:9093", dirs=own).replace("broker,controller", roles))
+    rows = [*map(json.loads, run_here(["doctor", "--config-file", str(file), "--json"], file.parent).out.splitlines())]
+    lost = [row for row in rows if row["type"] == "ahead" and row["what"] == "metadata-lost"]
+    assert [pathlib.Path(row["path"]).name for row in lost] == ["__cluster_metadata-0"] * (roles != "broker")
+    assert all(row["lost_bytes"] > 0 for row in lost)
+
+
 EMPTY = "Configuration '{}' must not be empty. Valid values include: any non-empty value"
 EMPTY_NAME = "Configuration '{}' values must not be empty."
 TWO_NAMES = "Duplicate directory ID Optional[j7fkVoUSM7cwDtdk0dPYcA] found. It was the ID of d0, but also of d0/"
