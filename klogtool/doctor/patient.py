@@ -26,8 +26,9 @@ class Cluster(Struct, frozen=True):
     """The cluster, as this broker's disks show it. metadata: None if no log dir has `__cluster_metadata-0`, or has to
     have it.
 
-    metadata_dir: the log dir that has it. begun_in: the log dir in which a controller begins it anew. node_id: None if unknown. directories: log dir -> its directory id.
-    topic_ids: whether brokers with topic ids wrote here. topics: those of the metadata.
+    metadata_dir: the log dir that has it. begun_in: the log dir in which a controller begins it anew. node_id: None if
+    unknown. directories: log dir -> its directory id. topic_ids: whether brokers with topic ids wrote here. topics:
+    those of the metadata.
     """
 
     metadata: ClusterMetadata | None = None

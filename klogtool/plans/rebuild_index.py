@@ -94,9 +94,9 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
         log, verdicts = rebuild(draft, terms, question)
         end = log.log_end_offset if isinstance(log, LoadedLog) else find_log_end(Partition(path)) or 0
         erased = find_erased_witnesses(log, end)
-    losses = (PlanNote.ERASES_WITNESS(first=e.first_offset, last=e.last_offset, name=e.told_by) for e in erased)
+    notes = (PlanNote.ERASES_WITNESS(first=e.first_offset, last=e.last_offset, name=e.told_by) for e in erased)
     result = ErasedWitnesses(erased) if erased else None
-    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, result, (*terms.notes, *losses))
+    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, result, (*terms.notes, *notes))
 
 
 class RebuiltSegment(Struct, frozen=True):
