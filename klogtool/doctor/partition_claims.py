@@ -25,6 +25,7 @@ from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import Gap, find_deleted_in_error, next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_evidence
 from klogtool.plans.recover_result import Recovery
+from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.only_copies import HIGHEST
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
@@ -226,6 +227,9 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     if behind is not None and behind.damage and (last := behind.last_offset) is not None and last >= most:
         yield end, last, Witness.DAMAGED_BYTES
     yield from ((gap.first_offset, gap.last_offset, _witness_of(gap)) for gap in recovery.missing)
+    if not log.report.below_start:  # beside an index that shows the same
+        lost = find_lost_start(log.draft.before, log.terms, log.segments.first.base_offset - 1)
+        yield from ((first, last, Witness.LEADER_EPOCH) for first, last in lost)
 
 
 def _witness_of(gap: Gap) -> Witness:

@@ -29,8 +29,8 @@ EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, last: int) -> list[tuple[int, int]]:
     """Return the offsets from the first leader epoch, or the log start, to `last` that no `.deleted` log has; none if
     remote storage or a cleaning may explain them, or a file cannot be read."""
-    is_tiered = terms.is_tiered or terms.config.remote_storage_enable or terms.has_remote_storage
-    if EPOCHS not in files or is_tiered or terms.compaction is not None or terms.log_start_offset > last:
+    is_explained = _is_tiered(terms) or terms.compaction is not None
+    if EPOCHS not in files or is_explained or terms.log_start_offset > last:
         return []
     try:
         epochs = parse_leader_epoch_checkpoint(read_content(files[EPOCHS].content))
@@ -42,6 +42,13 @@ def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, last: int)
     except KlogError:
         return []
     return list(deleted.holes(first, last)) if first <= last else []
+
+
+def _is_tiered(terms: LoadTerms) -> bool:
+    """Return whether the first records may be in remote storage. A log start has a line in its checkpoint if it is
+    above the first segment, or the topic is tiered (LogManager.checkpointLogStartOffsetsInDir): 0 is above none."""
+    by_line = terms.is_tiered is None and (terms.has_remote_storage or terms.log_start_offset == 0)
+    return bool(terms.is_tiered) or terms.config.remote_storage_enable or by_line
 
 
 def walk_lost_start(
