@@ -33,9 +33,9 @@ from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_visible_to_java, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
-from klogtool.plans.erased_witness import ErasedWitnesses
+from klogtool.plans.erased_witness import ErasedWitness
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
-from klogtool.plans.plan import Delete, Plan
+from klogtool.plans.plan import Delete, Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_reach import find_orphans
@@ -265,11 +265,8 @@ def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = Fal
         yield _planned(AdviceCause.SALVAGE(), salvage(path), remedy, plan, strategy, patient)
 
 
-def _changes_logs(plan: Plan) -> bool:
-    """Return whether a plan changes what logs have. To complete a swap changes none: damage in a `.swap` stays."""
-    if isinstance(plan.result, Recovery):
-        return bool(plan.result.truncated or plan.result.deleted_segments)
-    return any(step.path.endswith(FileKind.LOG.value) for step in plan.steps)
+def _is_of_log(step: Step) -> bool:
+    return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
 
 
 def _recovering(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
@@ -301,7 +298,7 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     """Return whether a plan deletes what shows which offsets are gone, and nothing else does: an index without its
     `.log`, or a snapshot beyond the end."""
     if not isinstance(plan.result, Recovery | SalvageResult):
-        return isinstance(plan.result, ErasedWitnesses)
+        return isinstance(plan.result, ErasedWitness)
     end, left = plan.result.log_end_offset, find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
     deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
     if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):
@@ -342,7 +339,7 @@ def _decided(remedy: Remedy, *, must_change_logs: bool = False) -> Plan | None:
     try:
         plans = decide(remedy.command, remedy.path, remedy.question)
         plan = next((plan for plan in plans if plan.path == remedy.path), None)
-        if plan is None or touches_other(plan) or (must_change_logs and not _changes_logs(plan)):
+        if plan is None or touches_other(plan) or (must_change_logs and not any(map(_is_of_log, plan.steps))):
             return None
         return plan
     except KlogError:

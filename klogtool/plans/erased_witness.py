@@ -1,24 +1,21 @@
-"""What a plan removes that alone shows that a log lacks offsets: a snapshot or a leader epoch beyond its end, epochs
-below its first segment, or an index without its `.log`."""
+"""What a plan removes that alone shows how far a log reached: a snapshot or a leader epoch beyond its end, or an index
+without its `.log`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
+from collections.abc import Mapping
 
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.unified_log.log_loader import LoadedLog, LogParts
+from klogtool.broker.unified_log.log_loader import LogParts
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.plans.recover_gaps import find_gaps, walk_after
 from klogtool.plans.recover_reach import find_orphans
 from klogtool.plans.results import Result
 
 
-class ErasedWitness(Struct, frozen=True):
+class ErasedWitness(Result, frozen=True):
     """Offsets that only the file `told_by` shows to be missing, and not after the plan."""
 
     first_offset: int
@@ -26,23 +23,9 @@ class ErasedWitness(Struct, frozen=True):
     told_by: str
 
 
-class ErasedWitnesses(Result, frozen=True):
-    """What a plan removes the witnesses of."""
-
-    erased: list[ErasedWitness]
-
-
-def find_erased_witnesses(log: LogParts, log_end_offset: int) -> list[ErasedWitness]:
-    """Return what nothing shows any more to be missing. log: its draft is as the plan leaves it; if it is one that was
-    loaded, all of it is looked at."""
-    gaps = walk_after(log, find_gaps(log)) if isinstance(log, LoadedLog) else ()
-    missing = [
-        ErasedWitness(g.first_offset, g.last_offset, g.told_by) for g in gaps if g.erased and g.told_by is not None
-    ]
-    return [*missing, *_behind_end(log, log_end_offset)]
-
-
-def _behind_end(log: LogParts, log_end_offset: int) -> Iterator[ErasedWitness]:
+def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | None:
+    """Return what nothing shows any more to be missing behind the log's end. log: its draft is as the plan leaves
+    it."""
     before, after = log.draft.before, log.draft.files
     orphans = {name: base for base, name in find_orphans(log.draft).items()}
     reached_by = {**_reaches(before), **orphans}
@@ -50,8 +33,7 @@ def _behind_end(log: LogParts, log_end_offset: int) -> Iterator[ErasedWitness]:
     by_checkpoints = (each.offset for each in log.terms.evidence)
     reach = max([log_end_offset, *kept.values(), *by_checkpoints])
     name = max(reached_by, key=lambda each: reached_by[each], default=None)
-    if name is not None and reached_by[name] > reach:
-        yield ErasedWitness(reach, reached_by[name] - 1, name)
+    return None if name is None or reached_by[name] <= reach else ErasedWitness(reach, reached_by[name] - 1, name)
 
 
 def _reaches(files: Mapping[str, DraftFile]) -> dict[str, int]:

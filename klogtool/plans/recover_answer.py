@@ -19,7 +19,7 @@ from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
 from klogtool.plans.plan import SegmentVerdict
-from klogtool.plans.recover_gaps import find_gaps, walk_after
+from klogtool.plans.recover_gaps import find_gaps
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
@@ -68,7 +68,7 @@ def recovery_of(
         log.log_start_offset,
         log.log_end_offset,
         find_behind_end(log),
-        list(walk_after(log, find_gaps(log))),
+        find_gaps(log),
         _below_high_watermark(log),
         stray,
         INTERVAL if may_lose or is_guessed else UNSET,

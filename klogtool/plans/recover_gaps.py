@@ -6,14 +6,12 @@ compacted, judged by its settings, then the cleaner's checkpoint, then gaps insi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -29,7 +27,6 @@ from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_reach import claimed_end, find_orphans, walk_evidence
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
-from klogtool.verify.lost_start import EPOCHS, find_lost_start
 from klogtool.verify.only_copies import KnownLog, not_meant_to_go
 from klogtool.verify.swaps import ReadLogs, offsets_in_log
 
@@ -39,16 +36,15 @@ _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours, the same
     if the gap is inside of a segment; before is None if it is before the first segment, behind if only a left-over
-    reaches behind the last. told_by: the name of what is left of the missing segment: a log of an interrupted cleaning,
-    split or deletion that a start deletes and that has records of the gap, or an index; leader-epoch-checkpoint, if it
-    alone tells of the gap; or None. erased: nothing tells of it after the plan."""
+    reaches behind the last. told_by: the
+    name of what is left of the missing segment: a log of an interrupted cleaning, split or deletion that a start
+    deletes and that has records of the gap, or an index; or None."""
 
     first_offset: int
     last_offset: int
     before: int | None
     behind: int | None
     told_by: str | None = None
-    erased: bool = False
 
     @property
     def is_left_over(self) -> bool:
@@ -56,42 +52,20 @@ class Gap(Struct, frozen=True):
         return self.told_by is not None and parse_file_name(self.told_by).kind is FileKind.LOG
 
 
-def find_gaps(log: LoadedLog, terms: LoadTerms | None = None) -> list[Gap]:
+def find_gaps(log: LoadedLog) -> list[Gap]:
     """Return the offsets that are missing from a loaded log, from its log start on; empty if cleaning explains them.
 
-    terms: which say whether the topic is compacted; default: those of the log. Raises KlogError if a file cannot be
-    read.
+    Raises KlogError if a file cannot be read.
     """
-    terms = terms or log.terms
     orphans, left = find_orphans(log.draft), _left_overs(log)
-    inside = [*_before_first(log, terms, orphans, left), *_between(log, orphans, left)]
+    inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
     alone = list(_only_left(log, inside, left))
     inside += [gap for gap in alone if gap.behind is not None]
     # A cleaner leaves the segments that it replaced as `.deleted` files.
     unexplained = [gap for gap in inside if gap.told_by is None or gap.told_by.endswith(DELETED)]
-    if unexplained and (terms.compaction is not None or _is_cleaned(log, unexplained)):
+    if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         inside = [gap for gap in inside if gap not in unexplained]
     return sorted([*inside, *(gap for gap in alone if gap.behind is None)], key=lambda gap: gap.first_offset)
-
-
-def walk_after(
-    log: LoadedLog, gaps: Iterable[Gap], terms: LoadTerms | None = None, *, is_cleaned: bool = False
-) -> Iterator[Gap]:
-    """Yield the gaps that a loaded log had, with what is told of them after what was done to it. terms: as in
-    `find_gaps`. is_cleaned: the log was cleaned, which explains gaps."""
-    for gap in gaps:
-        yield replace(gap, erased=is_cleaned or not _is_told_after(log, gap, terms or log.terms))
-
-
-def _is_told_after(log: LoadedLog, gap: Gap, terms: LoadTerms) -> bool:
-    if gap.told_by not in (None, EPOCHS) and gap.told_by in log.draft.files:
-        return True
-    if gap.is_left_over or gap.behind is None or gap.before == gap.behind:
-        return False
-    if gap.before is None:
-        spans = find_lost_start(log.draft.files, terms, gap.last_offset)
-        return any(first <= gap.first_offset and gap.last_offset <= last for first, last in spans)
-    return gap.told_by is None or (terms.compaction is None and not _is_cleaned(log, [gap]))
 
 
 def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]:
@@ -102,14 +76,11 @@ def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]
     return frozenset(name for name, offsets in deleted.items() if any(offsets.overlaps(*span) for span in spans))
 
 
-def _before_first(log: LoadedLog, terms: LoadTerms, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
-    first, lowest = log.segments.first.base_offset, terms.log_start_offset
+def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
+    first, lowest = log.segments.first.base_offset, log.terms.log_start_offset
     base = min(orphans, default=first)
     begins, left_over = _left_of(left, lowest, first - 1) or (first, None)
     start = max(min(base, begins), lowest)
-    begun = min(start, _first_offset(log.segments.first)) if start == first else start
-    for low, high in () if log.report.below_start else find_lost_start(log.draft.before, terms, begun - 1):
-        yield Gap(low, high, None, first, EPOCHS)
     if start < first:
         yield Gap(start, first - 1, None, first, left_over or orphans[base])
 

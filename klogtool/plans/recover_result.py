@@ -59,18 +59,16 @@ class RecoveryLoss(Struct, frozen=True):
 
 
 class LoadingLosses(Struct, frozen=True):
-    """What a log lost when it was loaded, and what is missing after its end; each only if there is something. missing:
-    gaps of which nothing tells after the plan."""
+    """What a log lost when it was loaded, and what is missing after its end; each only if there is something."""
 
     lost_by_recovery: RecoveryLoss | UnsetType = UNSET
     behind_end: BehindEnd | UnsetType = UNSET
     below_high_watermark: BelowHighWatermark | UnsetType | None = UNSET
-    missing: list[Gap] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:
         """Whether there is any loss."""
-        return bool(self.lost_by_recovery or self.behind_end or self.missing)
+        return bool(self.lost_by_recovery or self.behind_end)
 
 
 class Recovery(Result, frozen=True):

@@ -69,7 +69,6 @@ from klogtool.salvage.loadable import Loadable, Unloadable, load
 from klogtool.salvage.losses import Loss, losses, with_own_offsets
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
-from klogtool.verify.lost_start import find_lost_start
 
 COMMAND = "salvage"
 HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
@@ -152,7 +151,7 @@ class _Salvage:
                 self._numbers.setdefault(file.base_offset, n)
         self._swaps = [self._swap(swap) for swap in self._files.swaps]
         self._evidence = SideFileEvidence(
-            tuple(sorted({*self._files.orphans(), *(swap.base_offset for swap in self._files.swaps), *self._lost()})),
+            tuple(sorted(self._files.orphans() | {swap.base_offset for swap in self._files.swaps})),
             self._reaches(),
             tuple((run.first_offset, run.last_offset) for _, stretches in self._swaps for run in _runs(stretches)),
             self._terms.compaction is not None,
@@ -223,11 +222,6 @@ class _Salvage:
                 yield file_fact(os.path.join(at, name), file)
 
     # Reading.
-
-    def _lost(self) -> list[int]:
-        """Return where it lacks offsets before its first segment, by the leader epochs."""
-        first = min((segment.base_offset for segment in self._files.segments), default=0)
-        return [low for low, _ in find_lost_start(self._files.files, self._terms, first - 1)]
 
     def _reaches(self) -> int:
         """Return how far the log reached in the past, by snapshots, checkpoints and leader epochs."""

@@ -31,13 +31,11 @@ epoch_order       leader epochs never go down: which batch is wrong
 heaviest_row      finds the heaviest ascending row: how epoch_order decides
 swaps             what .swap files cost, which replace segments at a start
 only_copies       records that only a left-over of a deletion still has
-lost_start        offsets before the first segment that only leader epochs show
 stable_offsets    last stable offsets in transaction indexes
 segment_report    what the check of a segment reports beside its findings
 
 stops             what prevents the start of a broker, with Kafka's exception
 choosing_cures    which cure each finding of a partition gets
-false_offset_index  offset indexes that lead consumers past batches, and that a start leaves as they are
 clean_start       what a start makes of false side files that it believes
 cures             cures as shell commands
 identity          whose partition a folder is, by its name and its topic id, and the cures

@@ -174,9 +174,7 @@ class _Cures:
     # Leftovers.
 
     def _choose_for_leftovers(self, findings: Sequence[Finding]) -> Reason:
-        # A swap that a recovery completes keeps its damage.
-        is_damaged = bool(self._in_log) or any(_is_in_swap(f) and f.field not in f.id.row.served for f in findings)
-        if is_damaged or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
+        if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
         left = [f for f in findings if f.id in _LEFTOVERS]
         swaps = self._state.swaps

@@ -18,18 +18,16 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, knows_policy
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.config import LogConfig
-from klogtool.broker.draft import Draft
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import TOLERANT_RULES, rules_of
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
 from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
-from klogtool.log.offset_ranges import Offsets
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
@@ -40,10 +38,9 @@ from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
-from klogtool.verify.lost_start import walk_lost_start
 from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
-from klogtool.verify.swaps import JudgedSwaps, LogOffsets, SwapTerms, judge_swaps, offsets_in_log
+from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
@@ -380,7 +377,6 @@ class _Verification:
             else:
                 findings = self._weigh_deleted(begun, layout, findings)
                 findings = self._weigh_believed(begun, layout, findings)
-                findings = list(_without_gaps_of(swaps, layout, [*findings, *self._lost_start(begun, layout)]))
             # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
             wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
             findings = [
@@ -422,13 +418,6 @@ class _Verification:
         told = [] if name is None else [beside.find_line(kind, name) for kind in kinds]
         is_compacted = self._swap_terms_of(begun.target).is_compacted
         return list(weigh_deleted(layout, findings, begun.reports, told, is_compacted=is_compacted))
-
-    def _lost_start(self, begun: _Begun, layout: Layout) -> Iterator[Finding]:
-        """Yield what is missing before the first segment."""
-        if layout.is_metadata or begun.target.only is not None:
-            return iter(())
-        beside = self._checkpoints_in(os.path.dirname(os.path.abspath(layout.path)))
-        return walk_lost_start(layout.path, begun.reports, self.options.circumstances, beside)
 
     def _weigh_believed(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
         """Add what a start makes of side files that it believes. The metadata log is recovered in any case."""
@@ -646,26 +635,6 @@ def _damage_in_swaps(layout: Layout, swaps: JudgedSwaps) -> Iterator[Finding]:
         found, report = verify_segment(Segment(path), SegmentContext(MAX_LONG))
         found = [each for each in found if each.path == path and each.severity is Severity.ERROR]
         yield from _with_name(report, found)
-
-
-def _without_gaps_of(swaps: JudgedSwaps, layout: Layout, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings without gaps between segments where a start puts a `.swap`: damage in it is told by itself."""
-    spans, files = Offsets(), Draft.of(layout.path).before if swaps.renamed else {}
-    names = {name: base for name in swaps.renamed if (base := parse_file_name(name).base_offset) is not None}
-    bases = sorted({*layout.segments, *names.values()})
-    for name, base in names.items():
-        found = offsets_in_log(files[name].content) if name in files else LogOffsets()
-        following = next((each for each in bases if each > base), MAX_LONG)
-        last = max((last for _, last in found.all.ranges), default=base) if found.is_whole else following - 1
-        spans.add(base, max(base, last))
-    for finding in findings:
-        lowest, highest = finding.first_offset or 0, finding.last_offset
-        if finding.id != Kind.SEGMENT_GAP or highest is None:
-            yield finding
-        else:
-            yield from (
-                replace(finding, first_offset=low, last_offset=high) for low, high in spans.holes(lowest, highest)
-            )
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
