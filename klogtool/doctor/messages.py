@@ -29,6 +29,7 @@ LINES_OF_A_MESSAGE = 3  # with the line of its exception
 _TIME = re.compile(r"\W?\d{4}-\d\d-\d\d")
 _OUTCOMES = list(Outcome)
 _WORD = re.compile(r"[a-z.]{4,40}")
+_ERROR_NAME = re.compile(r"(?<!\w)(?:[A-Z]+(?:_[A-Z]+)+|[A-Z][A-Za-z]{1,60}Exception)(?!\w)")
 
 
 class Recognised(Struct, frozen=True):
@@ -74,7 +75,7 @@ def recognise(text: str) -> list[Recognised]:
         text = " ".join(text.split())  # a line that a terminal has wrapped
         matches = _matches(text)
     if not matches:
-        return _parts(text)
+        return _by_error_names(text) or _parts(text)
     by_name: dict[str, list[_Match]] = {}
     for match in sorted(_without_rivals(matches, text), key=_rank):
         by_name.setdefault(match.situation.name, []).append(match)
@@ -171,6 +172,19 @@ def _event_at(text: str, position: int) -> str:
     """Return the line at a position, and those after it that tell its exception."""
     line, *after = text[text.rfind("\n", 0, position) + 1 :].split("\n", LINES_OF_A_MESSAGE)[:LINES_OF_A_MESSAGE]
     return "\n".join([line, *(other for other in after if "Exception: " in other and not _TIME.match(other))])
+
+
+def _by_error_names(text: str) -> list[Recognised]:
+    """Return the situations of the codes and exceptions of Kafka's table of errors that a text has without their
+    sentences."""
+    names = Counter(_ERROR_NAME.findall(text))
+    said = [
+        Recognised(situation, situation.wordings[0], name, where_in(text, {}), names[name])
+        for situation in situations().values()
+        for name in [next(filter(names.get, situation.names), None)]
+        if name is not None
+    ]
+    return sorted(said, key=lambda one: (one.situation.is_general, -_OUTCOMES.index(one.situation.outcome)))
 
 
 def _parts(text: str) -> list[Recognised]:

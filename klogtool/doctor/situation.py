@@ -86,7 +86,8 @@ class Situation(Struct, frozen=True, forbid_unknown_fields=True):
     look_first: what a person checks by hand first. cures: commands, with `{names}` of `klogtool.doctor.where`.
     findings: what `verify` reports of it. causes: if the message has several; empty if there is one. clue: text
     elsewhere in a log, often of a stack trace, that shows that it is this situation and no other with the same message.
-    is_general: the message says that something failed, but not what.
+    is_general: the message says that something failed, but not what. names: those that Kafka's table of errors
+    (org.apache.kafka.common.protocol.Errors) has for it, code and class of the exception.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Situation(Struct, frozen=True, forbid_unknown_fields=True):
     clue: str | None = None
     is_general: bool = False
     causes: tuple[MessageCause, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @cache

@@ -118,6 +118,15 @@ def test_a_line_with_several_causes_picks_none(text: str, klogtool: KlogTool) ->
     assert all(cause.what in told and cause.sign in told for cause in causes)
 
 
+def test_an_error_without_its_sentence_is_known_by_code_and_exception() -> None:
+    for situation in situations().values():
+        for name in situation.names:
+            line = f"ERROR org.apache.kafka.common.errors.{name}\n\tat kafka.server.KafkaApis.handle(KafkaApis.scala:7)"
+            assert [(one.situation.name, one.said) for one in recognise(line)] == [(situation.name, name)]
+            assert situation.name in [one.situation.name for one in recognise(f"{name}: {situation.wordings[0].text}")]
+    assert not recognise("NoSuchException, ALMOST_AN_ERROR")
+
+
 def test_every_situation_of_the_tables_is_there_and_has_a_name_of_its_own() -> None:
     tables = (ROOT / "klogtool/doctor/situations").glob("*.json")
     names = [entry["name"] for table in tables for entry in json.loads(table.read_text(encoding="utf-8"))]
