@@ -31,6 +31,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_visible_to_java, parse_file_name
+from klogtool.log.folder import find_nested_logs
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.erased_witness import ErasedWitness
@@ -42,7 +43,7 @@ from klogtool.plans.recover_reach import find_orphans
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
-from klogtool.verify.cures import rebuild_index, recover, renaming, salvage, unpacking
+from klogtool.verify.cures import moving_up, rebuild_index, recover, renaming, salvage, unpacking
 from klogtool.verify.swaps import offsets_in_log
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
@@ -147,9 +148,26 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
     for old, new in find_set_aside(_files_of(point.path), packed=True).items():
-        unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
-        if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
-            yield by_hand(point.path, AdviceCause.UNPACK_BEFORE(command=unpack), AdviceCause.UNPACK(name=old))
+        unpack = unpacking(os.path.join(point.path, old))
+        if unpack is not None and _is_missing(new, point):
+            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=unpack), AdviceCause.UNPACK(name=old))
+
+
+def _moving_up(point: Ahead) -> Iterator[Option]:
+    """Yield what to do about segments that are missing, and that lie in a folder inside of the partition dir."""
+    try:
+        draft = Draft.of(point.path)
+    except KlogError:
+        return
+    nested = find_nested_logs(draft.path, draft.folders, draft.before)
+    for name in dict.fromkeys(os.path.dirname(path) for path, log in nested.items() if _is_missing(log, point)):
+        move = moving_up(os.path.join(point.path, name), point.path)
+        yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=move), AdviceCause.MOVE_UP(name=name))
+
+
+def _is_missing(log: str, point: Ahead) -> bool:
+    base = parse_file_name(log).base_offset or 0
+    return (point.first_offset or 0) <= base <= (point.last_offset or -1)
 
 
 def _renaming(
@@ -219,9 +237,10 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for records that are gone: a file that somebody compressed; another replica; or to give them
-    up."""
+    """Yield the options for records that are gone: a file that somebody compressed, or copied to the wrong place;
+    another replica; or to give them up."""
     yield from _unpacking(point)
+    yield from _moving_up(point)
     yield replica_option(point.path)
     yield from _giving_up(point.path, patient)
 

@@ -23,7 +23,7 @@ from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offset
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
-from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
+from klogtool.format.names import FileKind, FileName, find_renamed_log, is_log_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
@@ -146,7 +146,7 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
     files: all of a partition dir. A segment that is there is none. Below the first segment it may be a copy of
     one that retention deleted; that deletes the index as well.
     """
-    first = min(filter(_is_log, files), default="")
+    first = min(filter(is_log_name, files), default="")
 
     def is_missing(plain: str) -> bool:
         index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
@@ -171,10 +171,6 @@ def find_doubtful_copies(files: Mapping[str, DraftFile]) -> dict[str, str]:
 def _is_packed(name: str, file: DraftFile) -> bool:
     with ContentFile(name, file.content) as opened:
         return is_packed(opened.read(0, MOST_MAGIC_BYTES))
-
-
-def _is_log(name: str) -> bool:
-    return len(name) == OFFSET_DIGITS + len(FileKind.LOG.value) and name.endswith(FileKind.LOG.value)
 
 
 def _counts(log: FileName) -> bool:

@@ -70,12 +70,16 @@ def recognise(text: str) -> list[Recognised]:
     there, and those that only say that something failed, come last.
     """
     text = readable(text[:MOST_CHARACTERS])
+    return _by_wordings(text) or _by_error_names(text)
+
+
+def _by_wordings(text: str) -> list[Recognised]:
     matches = _matches(text)
     if not matches and len(text) <= MOST_OF_A_WRAPPED_LINE:
         text = " ".join(text.split())  # a line that a terminal has wrapped
         matches = _matches(text)
     if not matches:
-        return _by_error_names(text) or _parts(text)
+        return _parts(text)
     by_name: dict[str, list[_Match]] = {}
     for match in sorted(_without_rivals(matches, text), key=_rank):
         by_name.setdefault(match.situation.name, []).append(match)
@@ -87,7 +91,7 @@ def situation_of(stop: Stop, kind: Kind | None = None) -> Situation | None:
     stands for the clue that a stack trace would have."""
     clues = {each.clue for each in situations().values() if each.clue and kind in each.findings}
     clue = clues.pop() if len(clues) == 1 else None
-    found = (one.situation for one in recognise(f"{stop.kafka_class}: {stop.message}\n{clue or ''}"))
+    found = (one.situation for one in _by_wordings(readable(f"{stop.kafka_class}: {stop.message}\n{clue or ''}")))
     return next((each for each in found if each.clue in (None, clue)), None)
 
 

@@ -28,9 +28,9 @@ from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirState, is_log_name, parse_file_name
 from klogtool.log.file import Unreadable
-from klogtool.log.folder import names_in
+from klogtool.log.folder import find_nested_logs, names_in
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
@@ -43,7 +43,6 @@ from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
 LOG = FileKind.LOG
-_CANONICAL = OFFSET_DIGITS + len(LOG.value)
 
 _LEFT_LOGS = tuple(LOG.value + suffix for suffix in (CLEANED, SWAP, DELETED))
 
@@ -153,7 +152,7 @@ def not_loaded(
 def walk_ignored(partition: Partition) -> Iterator[Ahead]:
     """Yield segments that a broker never reads, because their names have not 20 digits. Raises KlogError if the folder
     cannot be listed."""
-    names = [name for name in names_in(partition.path) if name.endswith(LOG.value) and len(name) != _CANONICAL]
+    names = [name for name in names_in(partition.path) if name.endswith(LOG.value) and not is_log_name(name)]
     if names:
         yield from (point for point in _walk_names(partition) if point.what is What.IGNORED)
 
@@ -421,8 +420,9 @@ def _why_consumers_wait(state: Judgement, offset: int) -> Reason:
 
 
 def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
-    copies = find_doubtful_copies(state.log.draft.before).items()
-    copy = next((name for name, log in copies if _is_among(parse_file_name(log).base_offset, ranges)), None)
+    draft = state.log.draft
+    copies = find_doubtful_copies(draft.before) | find_nested_logs(draft.path, draft.folders, draft.before)
+    copy = next((name for name, log in copies.items() if _is_among(parse_file_name(log).base_offset, ranges)), None)
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(
         offsets=offsets_in(ranges),

@@ -198,6 +198,11 @@ def find_renamed_log(name: str) -> str | None:
     return match[1] if match and parse_file_name(name).kind is FileKind.FOREIGN else None
 
 
+def is_log_name(name: str) -> bool:
+    """Return whether a file has the name of a segment's log that a broker reads as such: 20 digits and `.log`."""
+    return len(name) == OFFSET_DIGITS + len(FileKind.LOG.value) and name.endswith(FileKind.LOG.value)
+
+
 def parse_base_offset(name: str) -> int:
     """LogFileUtils.offsetFromFileName: the number before the first dot, however many digits it has.
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from msgspec import Struct
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import (
     MOST_NAMES_KEPT,
     FileName,
     PartitionDirName,
+    is_log_name,
     is_visible_to_java,
     parse_file_name,
     parse_partition_dir_name,
 )
 from klogtool.log.file import ReadErrors, unreadable
 
+_MOST_NESTED_FOLDERS = 16  # a partition dir has none
 _NOWHERE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
@@ -44,6 +46,22 @@ def list_folder(path: str) -> Folder:
         pairs = sorted((entry.name, _is_folder(entry)) for entry in entries)
     files = tuple(parse_file_name(name) for name, is_folder in pairs if not is_folder)
     return Folder(path, files, tuple(name for name, is_folder in pairs if is_folder))
+
+
+def find_nested_logs(path: str, folders: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """Return the segments that a partition dir lacks and that lie in a folder inside of it, where no broker looks: what
+    somebody copied or moved to the wrong place. By path from the partition dir, with the segment's name.
+
+    folders, names: those of the partition dir. What cannot be listed has none.
+    """
+    nested: dict[str, str] = {}
+    for folder in sorted(folders)[:_MOST_NESTED_FOLDERS]:
+        try:
+            inside = names_in(os.path.join(path, folder))
+        except KlogError:
+            continue
+        nested |= {os.path.join(folder, name): name for name in inside if is_log_name(name) and name not in names}
+    return nested
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -92,6 +92,11 @@ def renaming(path: str, to: str) -> Reason:
     return CureCause.RENAME(path=path, to=to)
 
 
+def moving_up(folder: str, path: str) -> Reason:
+    """Move the files of a folder into a partition dir; none is replaced."""
+    return CureCause.MOVE_UP(folder=folder, path=path)
+
+
 def unpacking(path: str) -> Reason | None:
     """Unpack a file that somebody compressed, in its place; None if its name does not say so."""
     _, program = _UNPACK.get(os.path.splitext(path)[1], (b"", None))

@@ -28,10 +28,10 @@ from klogtool.format.names import (
     parse_file_name,
 )
 from klogtool.log.file import LogFile
-from klogtool.log.folder import list_folder
+from klogtool.log.folder import find_nested_logs, list_folder
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.causes import NameCause
-from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, renaming, unpacking
+from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, moving_up, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
@@ -89,7 +89,9 @@ def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
     """Return the files of a partition dir, and findings of their names. Raises KlogError if the folder cannot be
     listed."""
     folder = list_folder(partition.path)
-    findings = [_judge_folder(partition.path, name) for name in folder.folders]
+    nested = find_nested_logs(partition.path, folder.folders, [file.name for file in folder.files])
+    with_logs = {os.path.dirname(log) for log in nested}
+    findings = [_judge_folder(partition.path, name, has_logs=name in with_logs) for name in folder.folders]
     readable = []
     for file in folder.files:
         refusal = _refusal(os.path.join(partition.path, file.name)) if is_visible_to_java(file.name) else None
@@ -142,10 +144,12 @@ def _is_place_of_file(name: str) -> bool:
     return not file.suffix and has_partition_files([name])
 
 
-def _judge_folder(path: str, name: str) -> Finding:
+def _judge_folder(path: str, name: str, *, has_logs: bool) -> Finding:
     where = os.path.join(path, name)
     if _is_place_of_file(name):
         return Finding(Kind.UNREADABLE, where, NameCause.FOLDER())
+    if has_logs:
+        return Finding(Kind.FOREIGN_FILE, where, NameCause.NESTED_LOGS(), cured_by=moving_up(where, path))
     return Finding(Kind.FOREIGN_FILE, where, NameCause.FOREIGN_FOLDER())
 
 

@@ -35,6 +35,10 @@ def options_for(rows: list[dict[str, Any]], partition: Path) -> list[dict[str, A
     return [row for row in rows if row["type"] == "option" and row["for"] == str(partition)]
 
 
+def without_breaks(text: bytes) -> str:
+    return " ".join(text.decode().split())
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -57,6 +61,27 @@ def test_a_copy_that_rsync_did_not_finish_gets_its_name(disks: Path, name: str) 
     assert contents(partition) == whole
 
 
+@pytest.mark.parametrize("is_whole", [True, False], ids=["all", "one"])
+@pytest.mark.parametrize("name", LOGS)
+def test_segments_that_were_copied_into_a_folder_of_their_partition(disks: Path, name: str, is_whole: bool) -> None:
+    """`cp -r t-0 LOGDIR/t-0` makes t-0/t-0 if t-0 is there. The command of the option brings all back."""
+    partition = disks / "d1/t-0"
+    whole, before = contents(partition), doctor(disks)
+    (partition / "t-0").mkdir()
+    for file in whole if is_whole else [name]:
+        (partition / file).rename(partition / "t-0" / file)
+    done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
+    assert f"no file has a sound copy, unless t-0/{LOGS[0] if is_whole else name} has one" in without_breaks(done.out)
+    rows = [json.loads(line) for line in run_here(["verify", "d1", "--json"], disks).out.splitlines()]
+    assert [row["path"] for row in rows if row.get("cure") == "mv -n d1/t-0/t-0/* d1/t-0/"] == ["d1/t-0/t-0"]
+    option = next(one for one in options_for(doctor(disks), partition) if "t-0/t-0/*" in one["command"])
+    assert option["lost_records"] is None
+    subprocess.run(["sh", "-c", option["command"]], check=True)
+    (partition / "t-0").rmdir()
+    assert contents(partition) == whole
+    assert doctor(disks) == before
+
+
 @pytest.mark.parametrize("suffix", [".1", ".1.gz"])
 @pytest.mark.parametrize("name", LOGS)
 def test_a_segment_that_logrotate_emptied_may_be_in_the_file_beside_it(disks: Path, name: str, suffix: str) -> None:
@@ -66,7 +91,7 @@ def test_a_segment_that_logrotate_emptied_may_be_in_the_file_beside_it(disks: Pa
     (partition / f"{name}{suffix}").write_bytes(gzip.compress(log) if suffix.endswith(".gz") else log)
     (partition / name).write_bytes(b"")
     done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
-    assert f"no file has a sound copy, unless {name}{suffix} has one" in " ".join(done.out.decode().split())
+    assert f"no file has a sound copy, unless {name}{suffix} has one" in without_breaks(done.out)
 
 
 @pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~", ".gz"])
