@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from deciding import decided
+from raw_batches import build_batch
 
-from klogtool.format.batch import CRC_COVERS_FROM, Record, build_batch
+from klogtool.format.batch import CRC_COVERS_FROM, Record
 from klogtool.format.checksums import crc32c
 from klogtool.plans.plan import Plan
 

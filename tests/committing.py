@@ -7,8 +7,9 @@ import random
 from collections.abc import Sequence
 
 from coordinator_records import build_coordinator_key, build_version_prefixed
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

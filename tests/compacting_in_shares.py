@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from deciding import compact_question
+from raw_batches import build_batch
 from verifying import marker
 
 from klogtool.broker.circumstances import Checkpoints
@@ -29,7 +30,7 @@ from klogtool.broker.cleaning.shares import (
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.plans.compact import plan_one
 from klogtool.plans.loading_steps import carried_out
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from coordinator_records import build_coordinator_key, build_version_prefixed
 from loading import NOW_MS, make
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 KEY, VALUE = "TransactionLogKey", "TransactionLogValue"
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)

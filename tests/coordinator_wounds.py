@@ -5,7 +5,9 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from klogtool.format.batch import Record, build_batch
+from raw_batches import build_batch
+
+from klogtool.format.batch import Record
 from klogtool.log.entries import walk_entries
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
+from raw_batches import build_batch
+
+from klogtool.format.batch import CODEC_NAMES, Header, Record
 
 Path = pathlib.Path
 MOST_IN_A_BATCH = 9

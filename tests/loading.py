@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deciding import decided
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import CLEAN, UNCLEAN, Circumstances
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+from raw_batches import build_batch
+
 from klogtool.causes import words
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.identity import QuorumState, build_quorum_state

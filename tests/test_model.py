@@ -23,13 +23,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from raw_batches import build_batch
 
 import klogtool
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.disk.journal import walk_entries as walk_entries_of_journal
 from klogtool.disk.writer import undo
 from klogtool.errors import Refused
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.control import (
     ControlRecordType,

@@ -12,12 +12,13 @@ from contextlib import nullcontext
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_batches import build_batch
 from readers import NAME, log_file
 from running import Done, run_here
 from small_pieces import Sizes, small_pieces
 
 from klogtool import kernels, scan
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 

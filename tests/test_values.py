@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from raw_batches import build_batch
+
 from klogtool.disk.states import FileState
-from klogtool.format.batch import Record, build_batch, parse_batch
+from klogtool.format.batch import Record, parse_batch
 
 
 def test_fields_that_are_not_compared() -> None:

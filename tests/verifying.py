@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+from raw_batches import build_batch
+
 from klogtool.broker.circumstances import Circumstances
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pathlib
 
-from klogtool.format.batch import Record, build_batch
+from raw_batches import build_batch
+
+from klogtool.format.batch import Record
 
 SOURCE, NAME = "transactions/logdir", "t-0"
 LOG_END = 62

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from damage import append_bytes, flip_bit, overwrite
 from msgspec.structs import replace
+from raw_batches import build_batch
 from verifying import NOW_MS, copy_file, edit_snapshot, edit_txn_index
 
-from klogtool.format.batch import CRC_COVERS_FROM, Record, RecordBatch, build_batch
+from klogtool.format.batch import CRC_COVERS_FROM, Record, RecordBatch
 from klogtool.format.checksums import crc32c
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value

@@ -11,7 +11,7 @@ import pathlib
 import sys
 from typing import Any
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import BatchOrigin, Record, build_batch
 
 DEFAULT = pathlib.Path(__file__).resolve().parent.parent / "docs/examples/values"
 START_MS = 1_700_000_000_000
@@ -79,7 +79,7 @@ def framed(number: int, payload: bytes) -> bytes:
 def log_of(records: list[tuple[bytes | None, bytes | None]]) -> bytes:
     """A log with one batch."""
     kept = [Record(n, START_MS + n, key, value) for n, (key, value) in enumerate(records)]
-    return build_batch(kept, partition_leader_epoch=0)
+    return build_batch(kept, BatchOrigin(partition_leader_epoch=0))
 
 
 def topics() -> dict[str, list[tuple[bytes | None, bytes | None]]]:

@@ -120,20 +120,12 @@ def build_end(end: EndSpec | int, kind: ControlRecordType, course: Course) -> by
     marker = EndTransactionMarker(kind, end.coordinator_epoch)
     offset = course.next_offset if end.offset is None else end.offset
     course.next_offset = offset + 1
+    record = format_batch.Record(
+        offset, course.time_of(end.timestamp), build_control_key(kind), build_end_transaction_marker(marker)
+    )
+    epoch = course.take_leader_epoch(end.leader_epoch)
     return format_batch.build_batch(
-        [
-            format_batch.Record(
-                offset,
-                course.time_of(end.timestamp),
-                build_control_key(kind),
-                build_end_transaction_marker(marker),
-            )
-        ],
-        producer_id=end.producer,
-        producer_epoch=known.epoch,
-        is_transactional=True,
-        is_control=True,
-        partition_leader_epoch=course.take_leader_epoch(end.leader_epoch),
+        [record], format_batch.BatchOrigin(end.producer, known.epoch, -1, True, True, epoch)
     )
 
 

@@ -12,7 +12,7 @@ This is the reference of kernels/_records.pxi and kernels/_objects.pxi: a rule t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from construct import ConstructError, Container
@@ -209,6 +209,11 @@ class RecordBatch(PartlyCompared, frozen=True, eq=False):
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
+    def origin(self) -> BatchOrigin:
+        """Who wrote it, and what for."""
+        return BatchOrigin(**{name: getattr(self, name) for name in BatchOrigin.__struct_fields__})
+
+    @property
     def crc_valid(self) -> bool:
         """Return whether it is large enough for a batch and its bytes match the CRC (DefaultRecordBatch.isValid)."""
         return self.size >= RECORD_BATCH_OVERHEAD and crc32c(self.data[CRC_COVERS_FROM:]) == self.crc
@@ -320,55 +325,79 @@ def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> by
     return built
 
 
+class BatchOrigin(Struct, frozen=True):
+    """Who wrote a batch, and what for: what MemoryRecordsBuilder is told of a producer, its transaction, a leader."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+    @property
+    def attributes(self) -> int:
+        """The bits of a batch's attributes that say so."""
+        return TRANSACTIONAL_BIT * self.is_transactional | CONTROL_BIT * self.is_control
+
+    def header(self) -> dict[str, int]:
+        """Return the header fields for `build_raw_batch` that are not bits of the attributes."""
+        names = ("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch")
+        return {name: getattr(self, name) for name in names}
+
+
+NO_ORIGIN = BatchOrigin()
+"""Of no producer, in no transaction, of no leader epoch: as a client without idempotence sends it."""
+
+
 def build_batch(
-    records: Iterable[Record],
+    records: Sequence[Record],
+    origin: BatchOrigin = NO_ORIGIN,
     *,
     codec: str = "none",
     level: int | None = None,
     base_offset: int | None = None,
     last_offset: int | None = None,
-    timestamp_type: str = CREATE_TIME,
-    log_append_time: int | None = None,
+    append_time_ms: int | None = None,
     delete_horizon_ms: int | None = None,
-    max_timestamp: int | None = None,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    is_transactional: bool = False,
-    is_control: bool = False,
-    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
-    """Build a whole batch of magic 2 as MemoryRecordsBuilder writes it.
+    """Build a whole batch of magic 2 with at least one record, as MemoryRecordsBuilder writes it.
 
-    base_offset, last_offset: default to the first and last record's. log_append_time: the time, in ms, of a batch with
-    LogAppendTime. max_timestamp: default: the largest of the records. Without records: the 61 bytes of an emptied batch
-    (DefaultRecordBatch.writeEmptyHeader), which need base_offset and last_offset.
+    base_offset, last_offset: default to the first and last record's. append_time_ms: the time of a batch with
+    LogAppendTime; None: CreateTime.
     """
-    kept = list(records)
-    first = base_offset if base_offset is not None else kept[0].offset
-    last = last_offset if last_offset is not None else kept[-1].offset
-    base_timestamp = delete_horizon_ms if delete_horizon_ms is not None else kept[0].timestamp if kept else NO_TIMESTAMP
-    body = b"".join(build_record(r, base_offset=first, base_timestamp=base_timestamp) for r in kept)
-    largest = max((r.timestamp for r in kept), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
-    attributes = (
-        (CODEC_NAMES.index(codec) if kept else 0)
-        | (TIMESTAMP_TYPE_BIT if timestamp_type == LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL_BIT if is_transactional else 0)
-        | (CONTROL_BIT if is_control else 0)
-        | (DELETE_HORIZON_BIT if delete_horizon_ms is not None and kept else 0)
-    )
+    first = records[0].offset if base_offset is None else base_offset
+    last = records[-1].offset if last_offset is None else last_offset
+    base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
+    body = b"".join(build_record(r, base_offset=first, base_timestamp=base_timestamp) for r in records)
+    attributes = CODEC_NAMES.index(codec) | origin.attributes
+    attributes |= 0 if append_time_ms is None else TIMESTAMP_TYPE_BIT
+    attributes |= 0 if delete_horizon_ms is None else DELETE_HORIZON_BIT
     return build_raw_batch(
-        compress(codec, body, magic=2, level=level) if kept else b"",
+        compress(codec, body, magic=2, level=level),
         base_offset=first,
         last_offset_delta=to_signed(last - first, 32),
         attributes=attributes,
-        base_timestamp=base_timestamp if kept else NO_TIMESTAMP,
-        max_timestamp=log_append_time if log_append_time is not None else largest,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        records_count=len(kept),
-        partition_leader_epoch=partition_leader_epoch,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(r.timestamp for r in records) if append_time_ms is None else append_time_ms,
+        records_count=len(records),
+        **origin.header(),
+    )
+
+
+def build_emptied_batch(
+    origin: BatchOrigin, base_offset: int, last_offset: int, max_timestamp: int, timestamp_type: str = CREATE_TIME
+) -> bytes:
+    """Build the 61 bytes of a batch that has lost all its records (DefaultRecordBatch.writeEmptyHeader)."""
+    return build_raw_batch(
+        b"",
+        base_offset=base_offset,
+        last_offset_delta=to_signed(last_offset - base_offset, 32),
+        attributes=origin.attributes | (TIMESTAMP_TYPE_BIT if timestamp_type == LOG_APPEND_TIME else 0),
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=max_timestamp,
+        records_count=0,
+        **origin.header(),
     )
 
 

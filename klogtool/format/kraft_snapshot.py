@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, to_builtins
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import BatchOrigin, Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.internal.schema import Values
@@ -70,14 +70,15 @@ def build_snapshot(
 
     voters: of a dynamic quorum (kraft.version 1); none for a quorum that `controller.quorum.voters` lists.
     """
+    of_data, of_control = (BatchOrigin(is_control=each, partition_leader_epoch=epoch) for each in (False, True))
     head = _control(_head(timestamp_ms, list(voters)), 0, timestamp_ms)
-    yield build_batch(head, is_control=True, partition_leader_epoch=epoch)
+    yield build_batch(head, of_control)
     offset = len(head)
     for records in _data(values, offset, timestamp_ms):
-        yield build_batch(records, partition_leader_epoch=epoch)
+        yield build_batch(records, of_data)
         offset += len(records)
     foot = _control([(ControlRecordType.SNAPSHOT_FOOTER, {})], offset, timestamp_ms)
-    yield build_batch(foot, is_control=True, partition_leader_epoch=epoch)
+    yield build_batch(foot, of_control)
 
 
 def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordType, Values]]:

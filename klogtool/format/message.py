@@ -18,6 +18,7 @@ from klogtool.format.batch import (
     CODEC_NAMES,
     CREATE_TIME,
     LOG_APPEND_TIME,
+    NO_ORIGIN,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -108,6 +109,7 @@ class Message(PartlyCompared, frozen=True, eq=False):
     is_control = property(lambda self: False)
     delete_horizon_ms = property(lambda self: None)
     records_count = property(lambda self: None)
+    origin = property(lambda self: NO_ORIGIN)
 
     @property
     def key_size(self) -> int:

@@ -23,7 +23,7 @@ from klogtool.broker.file_facts import Fact, facts_of, file_fact
 from klogtool.broker.releases import rules_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Refused
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import BatchOrigin, Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.identity import QuorumState, build_quorum_state
@@ -237,7 +237,7 @@ def _batch(new_voters: NewVoters, now_ms: int) -> bytes:
         Record(new_voters.offset + n, now_ms, build_control_key(kind), build_control_value(kind, value))
         for n, (kind, value) in enumerate(values)
     ]
-    return build_batch(records, is_control=True, partition_leader_epoch=new_voters.epoch)
+    return build_batch(records, BatchOrigin(is_control=True, partition_leader_epoch=new_voters.epoch))
 
 
 def _result(new_voters: NewVoters, state: LogState, *, is_static: bool = False) -> VotersResult:

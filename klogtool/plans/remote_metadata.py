@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import BatchOrigin, Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import FileKind, build_file_name
@@ -128,4 +128,4 @@ def _values(segment: RemoteSegment) -> list[tuple[int, bytes]]:
 def _log(values: Sequence[tuple[int, bytes]]) -> bytes:
     records = [Record(offset, time, None, value) for offset, (time, value) in enumerate(values)]
     chunks = (records[at : at + MOST_RECORDS] for at in range(0, len(records), MOST_RECORDS))
-    return b"".join(build_batch(chunk, partition_leader_epoch=FIRST_EPOCH) for chunk in chunks)
+    return b"".join(build_batch(chunk, BatchOrigin(partition_leader_epoch=FIRST_EPOCH)) for chunk in chunks)

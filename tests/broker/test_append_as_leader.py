@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from appending import NOW_MS, appended, batch, follower, leader, mended, patched, plan_of, records, refusal, replica
+from raw_batches import build_batch
 
 from klogtool.broker.content import read_content
-from klogtool.format.batch import NO_TIMESTAMP, Header, Record, RecordBatch, build_batch
+from klogtool.format.batch import NO_TIMESTAMP, Header, Record, RecordBatch
 from klogtool.format.message import Message, build_message_set
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.plans.plan import Write

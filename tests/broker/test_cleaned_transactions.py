@@ -3,9 +3,10 @@
 import struct
 
 import pytest
+from raw_batches import build_batch
 
 from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
-from klogtool.format.batch import Record, build_batch, parse_batch
+from klogtool.format.batch import Record, parse_batch
 from klogtool.format.control import ControlRecordType
 
 OF_TRANSACTIONS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from raw_batches import build_batch
 
 from klogtool.broker.causes import ImageProblem
 from klogtool.broker.circumstances import Circumstances, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.causes import words
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 
 TOPIC, BROKER = 2, 4

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from loading import NOW_MS, data, make, name_of, segment
+from raw_batches import build_batch
 from retaining import gone, kept, retained
 
 from klogtool.causes import words
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set
 from klogtool.render.retain import retain_text

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from kafka.test_metadata_replay_against_kafka import BOUNDS, Maker
+from raw_batches import build_batch
 
 from klogtool.broker.metadata import image, known, refusals
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.metadata.known import Known
 from klogtool.broker.metadata.refusals import Refusal, Replay, failures
 from klogtool.broker.releases import Release, rules_of
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.internal.schema import api_keys
 from klogtool.format.kraft_snapshot import build_snapshot

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from raw_batches import build_batch
 from readers import READERS, Reader
 from recovered import LOG_NAME, drawn_config, recover, recover_with, state_of
 from recovery_logs import BASE_OFFSET, TIMESTAMP, recovery_log, wounded
@@ -20,7 +21,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log import kernel_recovery, mapped_windows
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_valid
 from klogtool.broker.unified_log.segment_recovery import SegmentRecovery
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from readers import Reader, told
 from recovered import LOG_NAME, drawn_producers, state_of
 from recovery_logs import BASE_OFFSET, KINDS, PRODUCER_EPOCHS, TIMESTAMP, recovery_log, wounded
@@ -21,7 +21,7 @@ from klogtool.broker.releases import REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.broker.unified_log import mapped_windows, replayed_batches
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import KlogError
-from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch
+from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

@@ -17,12 +17,13 @@ from contextlib import closing
 from unittest.mock import patch
 
 import pytest
+from raw_batches import build_batch
 from readers import NAME
 from running import ROOT, run_here
 
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log import followed
 from klogtool.log.followed import Changes, FollowedPartition
 from klogtool.render import kafka_dump

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 from mortal_image import DyingDisk, StoppedHere
+from raw_batches import build_batch
 from running import FIXTURES, Done, run_apart, run_here, tree_of, without_power_over_files
 
 from klogtool.disk.image import ImagePlaces, write_image
-from klogtool.format.batch import CODEC_NAMES, Record, build_batch
+from klogtool.format.batch import CODEC_NAMES, Record
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.entries import walk_entries
 from klogtool.plans.image import plan_image

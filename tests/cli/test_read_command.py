@@ -5,11 +5,12 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from raw_batches import build_batch
 from running import FIXTURES, run_here
 
 from klogtool.cli import read
 from klogtool.escape import escaped
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 LONG = "é…\u202e\x1b[2J\U0001f600abc".encode() * 20 + b"\xff\xc3" + b"x\n" * 30
 

@@ -20,9 +20,10 @@ from coordinating import (
     state_of,
 )
 from loading import NOW_MS, make
+from raw_batches import build_batch
 from running import FIXTURES, ROOT, Done, run_here
 
-from klogtool.format.batch import LOG_APPEND_TIME, Record, build_batch
+from klogtool.format.batch import LOG_APPEND_TIME, Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

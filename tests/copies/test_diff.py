@@ -10,13 +10,14 @@ from dataclasses import replace
 import pytest
 from copying import Copy, random_records, write_copy
 from damage import flip_bit, tear_at
+from raw_batches import build_batch
 from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.copies.differing import find_pairs
 from klogtool.copies.verdict import DiffVerdict, Word, judge
 from klogtool.errors import KlogError
-from klogtool.format.batch import CRC_COVERS_FROM, Record, build_batch, parse_batch
+from klogtool.format.batch import CRC_COVERS_FROM, Record, parse_batch
 from klogtool.format.item_merge import StretchKind
 from klogtool.kernels import absent
 

@@ -7,11 +7,12 @@ import pathlib
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from running import ROOT, run_here
 
 from klogtool.copies import differing
 from klogtool.copies.differing import find_differences
-from klogtool.format.batch import Header, Record, build_batch
+from klogtool.format.batch import Header, Record
 from klogtool.log.partition import Partition
 
 Records = dict[int, Record]

@@ -12,10 +12,11 @@ import pytest
 from copying import Copy, random_records, write_copy
 from damage import flip_bit, tear_at
 from msgspec.structs import replace
+from raw_batches import build_batch
 from running import FIXTURES
 
 from klogtool.copies.record_hash import find_common_ranges, hash_partition, hash_partitions
-from klogtool.format.batch import Header, Record, build_batch
+from klogtool.format.batch import Header, Record
 from klogtool.format.xxh64 import xxh64
 
 Path = pathlib.Path

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from running import ROOT, run_apart, with_memory
 
 from klogtool.decoding.bounds import FREE_ITEMS, FREE_TEXT_BYTES, ITEMS_PER_BYTE, TEXT_PER_BYTE
@@ -17,7 +18,7 @@ from klogtool.decoding.formats import find_decoder
 from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.escape import escaped_json
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.render.decoded_text import decoded_text
 
 MEMORY_BYTES = 1 << 30

@@ -25,8 +25,9 @@ from dying import (
     without_lock,
 )
 from made import contents, picture
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.plans.saved_plan import SavedPlan
 
 NOW_MS = 1_700_000_000_000

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from damage import flip_bit
+from raw_batches import build_batch
 from running import run_here
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 COUNT, END = 10, 60  # batches of three records in each of two segments
 

@@ -11,9 +11,10 @@ import pathlib
 import pytest
 from loading import make, segment
 from quorums import directory_id
+from raw_batches import build_batch
 from running import run_here
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from running import run_here
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.checksums import crc32c
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot

@@ -9,13 +9,14 @@ from itertools import accumulate
 
 import pytest
 from loading import NOW_MS
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.doctor import passed_over
 from klogtool.doctor.partition_claims import follow
 from klogtool.doctor.passed_over import Followed
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 INDEX_BYTES = 64
 

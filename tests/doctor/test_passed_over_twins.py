@@ -7,12 +7,13 @@ import random
 
 import pytest
 from loading import NOW_MS
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.doctor.partition_claims import follow
 from klogtool.doctor.passed_over import Followed
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 
 def log_of(rng: random.Random) -> dict[int, list[bytearray]]:

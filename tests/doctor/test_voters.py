@@ -9,6 +9,7 @@ import shutil
 import pytest
 from msgspec.structs import replace
 from quorums import NOTHING, TOPIC, Disk, properties, voter
+from raw_batches import build_batch
 from running import FIXTURES, run_here
 from wounded import CASES, another_voter
 
@@ -18,7 +19,7 @@ from klogtool.doctor.answers import Diagnosis, Starts, What
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim
 from klogtool.doctor.rehearsal import Examination, examine
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.logdir import LogDir

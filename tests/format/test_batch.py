@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka import layout
 from msgspec.structs import replace
 from outcome import until_error
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from vectors import (
     ABORT,
     BATCH,
@@ -35,7 +35,6 @@ from klogtool.format.batch import (
     Header,
     Record,
     RecordBatch,
-    build_batch,
     build_record,
     increment_sequence,
     inflate,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from raw_batches import build_batch
 from vectors import BATCH
 
 from klogtool.broker.config import is_harmless
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, parse_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record, parse_batch
 from klogtool.format.blanking import blank_batch, blank_bytes, blank_damaged, blank_entry, blank_message, head_spans
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.codecs.padding import padded

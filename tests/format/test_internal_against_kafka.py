@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 from kafka.kafka import Kafka, Unavailable, prepare
 from mutate import mutations
+from raw_batches import build_batch
 from running import ROOT
 from test_internal_decoders import DECODERS, GOLDEN, from_hex
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control_values import control_text
 
 pytestmark = pytest.mark.kafka

@@ -7,10 +7,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from raw_batches import build_batch
 from running import FIXTURES
 from verifying import marker
 
-from klogtool.format.batch import LOG_APPEND_TIME, Header, Record, build_batch
+from klogtool.format.batch import LOG_APPEND_TIME, Header, Record
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
 

@@ -7,7 +7,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from klogtool.format.batch import Header, Record, build_batch
+from raw_batches import build_batch
+
+from klogtool.format.batch import Header, Record
 from klogtool.format.message import build_message_set
 
 from .kafka import Kafka

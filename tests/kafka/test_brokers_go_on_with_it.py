@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pytest
+from raw_batches import build_batch
 
 import klogtool
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.verify.findings import Severity
 
 from .brokers import CUTS, VERSIONS, Served, a_broker, kept_files, records_of

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.message import build_message
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.render.findings import explained_text

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.partition import Partition
 from klogtool.remote.metadata import read_metadata

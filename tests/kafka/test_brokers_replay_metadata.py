@@ -7,13 +7,14 @@ import shutil
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from running import FIXTURES
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import Release
 from klogtool.doctor.answers import Starts
 from klogtool.doctor.rehearsal import Examination, examine
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.segment import Segment
 

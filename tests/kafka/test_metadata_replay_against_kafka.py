@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.metadata.known import Known
 from klogtool.broker.metadata.refusals import Refusal, Replay, failures
 from klogtool.broker.releases import Release, Rules, rules_of
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid

@@ -15,8 +15,9 @@ import time
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 from .brokers import VERSIONS, a_broker
 from .test_brokers_start_on_it import a_scratch_folder, klogtool

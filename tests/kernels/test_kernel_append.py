@@ -6,11 +6,12 @@ import random
 
 import pytest
 from looped import for_each
+from raw_batches import build_batch
 
 from klogtool import kernels
 from klogtool.broker.appending.record_survey import RecordsSurvey, survey_records
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.framing import Frame
 from klogtool.log.entries import RecordBatch, read_entry
 from klogtool.log.windows import Window

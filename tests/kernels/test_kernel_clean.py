@@ -9,10 +9,11 @@ from typing import Any
 
 import lz4.frame
 import pytest
+from raw_batches import build_batch
 
 from klogtool import kernels
 from klogtool.broker.cleaning.offset_map import OffsetMap, joined_map, slots_of
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.codecs import lz4 as lz4_codec
 
 native: Any = kernels.native

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from damage import heal_checksums
 from kafka import layout
+from raw_batches import build_batch
 from readers import DEEP, PRINT, Reader
 from vectors import (
     BATCH,
@@ -30,7 +31,7 @@ from vectors import (
 )
 
 from klogtool import kernels
-from klogtool.format.batch import Record, build_batch, inflate, parse_batch
+from klogtool.format.batch import Record, inflate, parse_batch
 from klogtool.render.selection import DumpForm
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))

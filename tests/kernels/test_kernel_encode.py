@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raw_batches import build_batch
 
 from klogtool import kernels
 from klogtool.format.batch import (
@@ -19,7 +20,6 @@ from klogtool.format.batch import (
     Header,
     Record,
     RecordBatch,
-    build_batch,
     parse_batch,
 )
 from klogtool.format.batch_encoding import (

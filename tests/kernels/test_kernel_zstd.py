@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from kafka import layout
+from raw_batches import build_batch
 from readers import PRINT, READERS, Reader
 
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format import codecs
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.codecs import zstd
 
 RANDOM = random.Random(9)

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from readers import DEEP, PRINT, SHALLOW, Reader, Shown, log_file, told
 from vectors import BATCHES, MESSAGES
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log import mapped
 from klogtool.log.file import LogFile
 from klogtool.log.mapped import MappedReads, should_map

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from raw_batches import build_batch
 from readers import Reader, log_file
 from vectors import BATCH, BATCH_WITH_HEADERS, BATCHES, MAGIC_1, MESSAGES, Vector
 
 from klogtool import kernels
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.resync import GAVE_UP
 from klogtool.log import resync

@@ -195,7 +195,9 @@ def test_data_out_of_its_transaction_is_left_out(replay: ProducerReplay, tmp_pat
 
 
 def control(key: bytes | None, value: bytes | None, **fields: Any) -> bytes:
-    from klogtool.format.batch import Record, build_batch
+    from raw_batches import build_batch
+
+    from klogtool.format.batch import Record
 
     fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True, "is_control": True, **fields}
     return build_batch([Record(3, 1_700_000_000_000, key, value)], **fields)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, RecordBatch, build_batch, parse_batch
+from klogtool.format.batch import Record, RecordBatch, parse_batch
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

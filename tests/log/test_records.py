@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from kafka.generated import by_klogtool, shapes
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from running import FIXTURES, ROOT, with_memory
 from test_fixtures import Row, files_with_records, in_our_form
 
 import klogtool
 from klogtool import kernels
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, parse_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record, parse_batch
 from klogtool.format.codecs import compress
 from klogtool.format.message import build_message, build_message_set, parse_message
 from klogtool.format.varint import build_zigzag

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from raw_batches import build_batch
 from readers import log_file
 from vectors import BATCH
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.framing import Frame, find_frame
 from klogtool.log import resync, spans
 from klogtool.log.file import LogFile

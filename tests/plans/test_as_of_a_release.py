@@ -9,12 +9,13 @@ import pytest
 from appending import appended, follower, leader, plan_of, replica
 from deciding import decided
 from loading import CONFIG, NOW_MS, data, make, result_of
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,

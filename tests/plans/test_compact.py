@@ -13,11 +13,12 @@ import pytest
 from damage import heal_checksums
 from kafka import layout
 from loading import NOW_MS, make, marker, result_of, times_behind
+from raw_batches import build_batch
 from readers import READERS, Reader, Watched
 from running import run_here
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import Header, Record, RecordBatch, build_batch, parse_batch
+from klogtool.format.batch import Header, Record, RecordBatch, parse_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import AbortedTxn, build_txn_index
 from klogtool.format.message import build_message, parse_message, walk_messages

@@ -7,11 +7,12 @@ import pathlib
 import pytest
 from compacting_in_shares import told, walk_partitions
 from loading import NOW_MS, make
+from raw_batches import build_batch
 
 from klogtool import kernels
 from klogtool.broker.cleaning import cleaner
 from klogtool.broker.cleaning.offset_map import OffsetMap
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 MOST_BYTES = 1 << 20  # of the map: more keys than any of these logs has

@@ -10,11 +10,12 @@ import pytest
 from deciding import decided
 from loading import NOW_MS, make, segment
 from loading import data as one_record
+from raw_batches import build_batch
 from running import FIXTURES, run_here
 
 from klogtool.broker.config import DAY_MS
 from klogtool.errors import Refused
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.plans.plan import Plan
 from klogtool.render.words import words
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from deciding import decided
 from loading import CONFIG, NOW_MS, make, segment
+from raw_batches import build_batch
 from retaining import gone
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.results import LeftAlone

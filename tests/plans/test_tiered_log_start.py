@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from deciding import decided
 from loading import CONFIG, NOW_MS, make, segment
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.broker.unified_log.retention import is_tiered
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.names import TopicPartition

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from quorums import NOTHING, Disk, cures_of, directory_id, properties, voter
+from raw_batches import build_batch
 from running import run_here
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.internal.records import build_metadata_record

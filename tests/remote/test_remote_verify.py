@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 from damage import append_bytes
+from raw_batches import build_batch
 from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD, log_bytes, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.segment import Segment
 from klogtool.remote.store import open_store

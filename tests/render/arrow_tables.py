@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from kafka.generated import by_klogtool, shapes
+from raw_batches import build_batch
 from readers import READERS, Reader, log_file
 from running import FIXTURES
 
 from klogtool import kernels
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.codecs import CODECS
 from klogtool.log.file import LogFile
 from klogtool.render.arrow import LogPart, RecordQuery, Tally, schema, walk_record_batches

@@ -31,13 +31,13 @@ from arrow_tables import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from readers import READERS, log_file
 from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_record
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_record
 from klogtool.format.codecs import compress
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.message import build_message, build_message_set

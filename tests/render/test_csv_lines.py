@@ -12,12 +12,13 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_batches import build_batch
 from readers import NAME, READERS, Reader
 from running import FIXTURES, run_here
 from vectors import BATCH, BATCH_WITH_HEADERS, COMMIT, MAGIC_0, MAGIC_1_GZIP
 
 from klogtool import kernels
-from klogtool.format.batch import Header, Record, build_batch, parse_batch
+from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.render import csv_lines, json_lines, log_lines
 from klogtool.render.csv_lines import HEADING, CsvPlace, csv_row, csv_value, walk_row
 from klogtool.render.json_lines import LongLine

@@ -7,10 +7,10 @@ import struct
 from typing import Any
 
 import pytest
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from readers import PRINT, READERS, SHALLOW, Reader
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.framing import walk_frames
 from klogtool.log.windows import MAPPED_FROM_BYTES
 from klogtool.render.selection import DumpForm, RecordOptions

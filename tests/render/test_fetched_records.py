@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.render import log_lines, read

@@ -11,13 +11,14 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_batches import build_batch
 from readers import NAME, READERS, Reader
 from running import run_here
 from vectors import BATCH_DELETE_HORIZON, BATCH_EMPTIED, BATCH_WITH_HEADERS, COMMIT, MAGIC_0, MAGIC_1_GZIP
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
-from klogtool.format.batch import Header, Record, build_batch, parse_batch
+from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.message import build_message
 from klogtool.render import json_lines, log_lines
 from klogtool.render.json_lines import (

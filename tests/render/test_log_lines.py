@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 from msgspec import structs
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from readers import DEEP, PRINT, PRINT_WITHOUT_METADATA, READERS, SHALLOW, Reader, Shown, log_file
 from vectors import (
     ABORT,
@@ -29,7 +29,7 @@ from vectors import (
 )
 
 from klogtool import kernels
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_record
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_record
 from klogtool.format.framing import Frame
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kafka.damage import KINDS, harm
 from kafka.generated import by_klogtool, shapes
 from msgspec.structs import replace
+from raw_batches import build_batch
 from readers import (
     DEEP,
     PRINT,
@@ -23,7 +24,7 @@ from readers import (
 from vectors import BATCH_GZIP
 
 from klogtool import kernels
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.selection import LARGEST, SMALLEST, DumpForm, RecordOptions, Selection
 

@@ -6,11 +6,12 @@ import pathlib
 import shutil
 
 import pytest
+from raw_batches import build_batch
 from readers import Reader
 from running import FIXTURES, ROOT, run_here
 from vectors import BATCH, BATCH_WITH_HEADERS
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.render.index_text import Reports
 
 STEM = "00000000000000000000"

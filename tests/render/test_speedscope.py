@@ -10,9 +10,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from raw_batches import build_batch
 from running import FIXTURES, Done, run_here
 
-from klogtool.format.batch import Header, Record, build_batch
+from klogtool.format.batch import Header, Record
 
 pytest.importorskip("pyarrow")
 SCHEMA = pathlib.Path(__file__).parents[1] / "cli/data/schemas/speedscope-file-format.json"

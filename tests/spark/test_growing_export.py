@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from loading import make
+from raw_batches import build_batch
 from running import FIXTURES, run_here, tree_of
 
 import klogtool
 from klogtool.disk.export_folder import ExportFolder
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.spark import growing_export
 from klogtool.spark.growing_export import MANIFEST
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loading import data, name_of
 from planned import read
+from raw_batches import build_batch
 from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format.batch import HEAD_COLUMNS, Record, build_batch
+from klogtool.format.batch import HEAD_COLUMNS, Record
 from klogtool.log.file import LogFile
 from klogtool.spark import head_columns
 from klogtool.spark.head_columns import HeadRows, walk_head_rows

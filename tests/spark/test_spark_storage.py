@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from loading import data, make
 from planned import read, splits_of
+from raw_batches import build_batch
 from running import FIXTURES
 from unreliable_storage import FAULTS, Unreliable, unreliable
 
 from klogtool.errors import KlogError, Refused, Unsupported
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log import storage
 from klogtool.log.file import Unreadable
 from klogtool.log.probing import NEAR_BYTES

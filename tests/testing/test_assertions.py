@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from raw_batches import build_batch
 from verifying import NOW_MS, data, marker, write_log
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import Header, Record, build_batch
+from klogtool.format.batch import Header, Record
 from klogtool.testing import Verdict, assert_log_clean, assert_records, broker_would, wounds
 
 Path = pathlib.Path

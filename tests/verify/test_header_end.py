@@ -6,8 +6,9 @@ import pathlib
 import struct
 
 import pytest
+from raw_batches import build_batch
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log.log_end import find_log_end
 from klogtool.log.partition import Partition
 from klogtool.verify.header_end import find_header_end

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from damage import append_bytes, flip_bit, overwrite, tear_at
 from msgspec.structs import replace
-from raw_batches import raw_batch
+from raw_batches import build_batch, raw_batch
 from verifying import data, edit_snapshot, edit_txn_index, found, ids, marker, run_verify, told, write_log
 
-from klogtool.format.batch import build_batch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, build_txn_index, parse_txn_index
 from klogtool.format.producer_snapshot import ProducerStateEntry, build_producer_snapshot
 from klogtool.log.gentle import begin_gently, end_gently

@@ -11,10 +11,11 @@ import pytest
 from deciding import decided
 from kafka import layout
 from loading import NOW_MS, data, marker
+from raw_batches import build_batch
 
 from klogtool.broker.circumstances import UNCLEAN, Circumstances
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.verify.findings import Finding, Severity

@@ -16,12 +16,13 @@ from kafka.damage import harm
 from kafka.generated import by_klogtool, shapes
 from kafka.layout import Entry
 from msgspec.structs import replace
+from raw_batches import build_batch
 from readers import READERS, Reader
 from scanning import INDEX, LOG, NOW_MS, TIMEINDEX, Files, scan, sound_segments
 
 from klogtool import kernels
 from klogtool.causes import from_text
-from klogtool.format.batch import CODEC_NAMES, Record, build_batch
+from klogtool.format.batch import CODEC_NAMES, Record
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log import proving
 from klogtool.log.segment import Segment

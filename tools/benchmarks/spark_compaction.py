@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from klogtool.disk.assembling import Assembly  # noqa: E402
-from klogtool.format.batch import Record, build_batch  # noqa: E402
+from klogtool.format.batch import BatchOrigin, Record, build_batch  # noqa: E402
 from klogtool.format.checksums import crc32c  # noqa: E402
 from klogtool.plans.compact import CompactQuestion  # noqa: E402
 from klogtool.spark.compacting import compact_with_spark, find_folders  # noqa: E402
@@ -84,7 +84,7 @@ def _template(rng: random.Random) -> tuple[bytearray, list[int]]:
         Record(n, NOW_MS + n, b"key-%04d" % n, rng.randbytes(VALUE_BYTES // 2).hex().encode())
         for n in range(BATCH_RECORDS)
     ]
-    batch = bytearray(build_batch(records, partition_leader_epoch=0))
+    batch = bytearray(build_batch(records, BatchOrigin(partition_leader_epoch=0)))
     return batch, [batch.index(b"key-%04d" % n) for n in range(BATCH_RECORDS)]
 
 

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "interop")]
 
 from measuring import Samples  # noqa: E402
 
-from klogtool.format.batch import Record, build_batch  # noqa: E402
+from klogtool.format.batch import BatchOrigin, Record, build_batch  # noqa: E402
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, OffsetIndexEntry, TimeIndexEntry  # noqa: E402
 from klogtool.spark.starting import FAST  # noqa: E402
 
@@ -84,7 +84,7 @@ def _templates() -> Iterator[bytearray]:
             Record(n, 1_700_000_000_000 + n, f"key-{rng.randrange(10**6):06d}".encode(), rng.randbytes(VALUE_BYTES))
             for n in range(BATCH_RECORDS)
         ]
-        yield bytearray(build_batch(records, partition_leader_epoch=0))
+        yield bytearray(build_batch(records, BatchOrigin(partition_leader_epoch=0)))
 
 
 def part_of(logs: pathlib.Path, folder: pathlib.Path, eighths: int) -> pathlib.Path:

@@ -6,12 +6,11 @@ when a transaction of the set is aborted, all transactions of the set have begun
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, insort
 
 from klogtool.broker.releases import new_map_of_updates
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, NO_OFFSET, RegularBatches, take_by, take_changed
+from klogtool.broker.unified_log.kernel_recovery import NO_OFFSET, RegularBatches, take_by, take_changed, take_over
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
@@ -20,7 +19,7 @@ from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.producers import last_stable_offset_at
 from klogtool.log.entries import Entry
-from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
+from klogtool.log.producer_state import ProducerStateManager
 
 
 def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> list[int]:
@@ -91,16 +90,9 @@ class _AppendRun(RegularBatches):
         return take_by(self._kernel, window, window.base + len(window.data))
 
     def _put_down_producers(self) -> None:
-        """Like the parent's, but updated producers are noted, and aborted transactions wait for the end of the set."""
-        kernel, rows = self._kernel, array("q")
-        rows.frombytes(kernel.take_txns_ended())
-        ended = [tuple(rows[n : n + ENDED_FIELDS]) for n in range(0, len(rows), ENDED_FIELDS)]
-        self._producers.map_end_offset = kernel.map_end_offset
-        self._producers.take_over(
-            take_changed(kernel, self._updated),
-            [TxnMetadata(*row[:3]) for row in ended],
-            [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
-        )
+        """Note the updated producers; aborted transactions wait for the end of the set."""
+        self._producers.map_end_offset = self._kernel.map_end_offset
+        ended = take_over(self._producers, self._kernel, take_changed(self._kernel, self._updated))
         self._indexing.ended += [(row[0], row[1], row[2], bool(row[3])) for row in ended]
 
     def _append_aborted(self) -> list[int]:

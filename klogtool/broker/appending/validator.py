@@ -6,9 +6,10 @@ is rebuilt. Kafka makes some checks only on one of these paths, and klogtool doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.appending.checks import (
     NONE,
@@ -205,7 +206,7 @@ def _build(records: Sequence[AnyRecord], first: Entry, first_offset: int, rules:
     return Validated(data, last_offset, largest, may_differ=True)
 
 
-def _built(records: Iterable[Record], first: Entry, first_offset: int, rules: Validation) -> bytes:
+def _built(records: Sequence[Record], first: Entry, first_offset: int, rules: Validation) -> bytes:
     stamp = rules.config.message_timestamp_type
     time = rules.now_ms if rules.is_append_time else None
     if rules.to_magic < 2:
@@ -219,16 +220,11 @@ def _built(records: Iterable[Record], first: Entry, first_offset: int, rules: Va
         )
     return build_batch(
         records,
+        replace(first.origin, is_control=False, partition_leader_epoch=rules.leader_epoch),
         codec=rules.target_codec,
         level=rules.level,
         base_offset=first_offset,
-        timestamp_type=stamp,
-        log_append_time=time,
-        producer_id=first.producer_id,
-        producer_epoch=first.producer_epoch,
-        base_sequence=first.base_sequence,
-        is_transactional=first.is_transactional,
-        partition_leader_epoch=rules.leader_epoch,
+        append_time_ms=time,
     )
 
 

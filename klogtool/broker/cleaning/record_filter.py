@@ -20,13 +20,13 @@ from klogtool.broker.decompressed_sizes import walk_limited
 from klogtool.errors import AtPath, Corrupt, Refused
 from klogtool.format import message as format_message
 from klogtool.format.batch import (
-    CREATE_TIME,
     LOG_APPEND_TIME,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     Record,
     build_batch,
+    build_emptied_batch,
     rewritten_headers,
 )
 from klogtool.format.framing import CURRENT_MAGIC
@@ -233,18 +233,8 @@ def _emptied(batch: Entry) -> bytes:
             position=batch.position,
             kafka_class="IllegalStateException",
         )
-    return build_batch(
-        (),
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        timestamp_type=batch.timestamp_type,
-        max_timestamp=batch.max_timestamp,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        partition_leader_epoch=batch.partition_leader_epoch,
+    return build_emptied_batch(
+        batch.origin, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.timestamp_type
     )
 
 
@@ -262,19 +252,12 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
     _check(batch, kept, base_offset)
     return build_batch(
         kept,
+        batch.origin,
         codec=batch.codec,
         base_offset=base_offset,
         last_offset=kept[-1].offset if is_message else batch.last_offset,
-        # Messages of magic 0 have no timestamp and get none.
-        timestamp_type=LOG_APPEND_TIME if append_time is not None else CREATE_TIME,
-        log_append_time=append_time,
+        append_time_ms=append_time,  # messages of magic 0 have no timestamp and get none
         delete_horizon_ms=horizon_ms if horizon_ms is not None and horizon_ms >= 0 else None,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        partition_leader_epoch=batch.partition_leader_epoch,
     )
 
 

@@ -12,9 +12,10 @@ import pytest
 from live.conftest import FOR_S3
 from loading import make
 from planned import read
+from raw_batches import build_batch
 from running import FIXTURES, run_here
 
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import Record
 from klogtool.log.probing import NEAR_BYTES
 from klogtool.log.storage import open_place
 
