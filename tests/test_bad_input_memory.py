@@ -9,7 +9,7 @@ import threading
 import pytest
 from running import FIXTURES, with_memory
 
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 
 LOGS = FIXTURES / "leader-epochs" / "logdir"
 SIZES = [size << 20 for size in range(18, 72, 3)]  # Python itself needs the least of these, klogtool some more

@@ -16,7 +16,7 @@ spark_options         options of all commands on Spark
 
 writing               what all commands that write share: `--apply`, `--output`, ...; decide, show, save, carry out
 loading               what all commands share that load a partition to read it
-in_use                where a broker uses what is read: a note, and gentle reading
+gentle_reading        where a broker uses what is read: a note, and gentle reading
 
 doctor                klogtool doctor
 verify                klogtool verify: options

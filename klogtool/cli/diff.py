@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
@@ -18,7 +18,7 @@ from klogtool.copies.differing import Pair, find_pairs
 from klogtool.copies.verdict import DiffVerdict, judge
 from klogtool.errors import KlogError
 from klogtool.log.folder import own_name
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 from klogtool.parameters import parameter
 from klogtool.render.diff import ONLY_IN_A, ONLY_IN_B, closing_text, diff_row, diff_text, lone_row
 

@@ -16,7 +16,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import RELEASES
 from klogtool.causes import Reason
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import MetricsFile, check_metrics_place, output_file, write_metrics
 from klogtool.cli.question_options import question_options, read_properties

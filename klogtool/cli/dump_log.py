@@ -7,7 +7,7 @@ import click
 from klogtool.cli import commands, options, value_options
 from klogtool.cli.dump_question import Dumping, DumpQuestion, SelectionOptions
 from klogtool.cli.dumping import dump_files
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions

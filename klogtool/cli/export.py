@@ -8,7 +8,7 @@ import click
 from msgspec import Meta, Struct
 
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Screen, Show

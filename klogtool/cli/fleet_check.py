@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
 from klogtool.cli.fleet_plan import save_fleet_plan
-from klogtool.cli.in_use import begin_reading
+from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.answers import Starts
 from klogtool.fleet.checking import check
 from klogtool.fleet.collecting import Collecting, log_dir_facts, open_log_dir
-from klogtool.fleet.foreseen import collect_with_claims
 from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.mixes import NodeDisks, find_mixes, judge_disks
+from klogtool.fleet.node_starts import collect_with_claims
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
 from klogtool.render.fleet_plan import checked_text
 from klogtool.render.fleet_restored import mixes_text, plan_command, restored_rows, restored_text

@@ -8,15 +8,15 @@ import click
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import Output, note
 from klogtool.cli.show import ReadingOptions, header
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting
 from klogtool.fleet.coordinating import without_names
-from klogtool.fleet.foreseen import collect_with_claims
 from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.node_starts import collect_with_claims
 from klogtool.render.progress_bar import bar_over
 from klogtool.render.words import count_text
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND, status_of

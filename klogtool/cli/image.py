@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import COULD_NOT, DONE

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading
+from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show

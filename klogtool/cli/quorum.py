@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import begin_reading
+from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content
 from klogtool.cli import commands
-from klogtool.cli.in_use import gently
+from klogtool.cli.gentle_reading import gently
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import key_of

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import always_gently, begin_reading
+from klogtool.cli.gentle_reading import always_gently, begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import MetricsFile, check_metrics_place, write_metrics
 from klogtool.cli.question_options import question_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import gently
+from klogtool.cli.gentle_reading import gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.verify_settings import VerifyQuestion, merged, settings_of

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.causes import from_text
-from klogtool.cli.in_use import begin_reading
+from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_metrics_place, check_replaceable, output_file, write_metrics
 from klogtool.cli.show import ReadingOptions

@@ -18,7 +18,7 @@ from klogtool import interrupts
 from klogtool.broker.content import Content
 from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.cli import options
-from klogtool.cli.in_use import begin_reading
+from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.show import RefusalText, Row, Screen, Show, header
@@ -30,9 +30,9 @@ from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
-from klogtool.log.in_order import in_order
 from klogtool.log.log_dirs import log_dir_of
 from klogtool.log.log_files import count_partitions, log_files
+from klogtool.log.thread_pool import in_order
 from klogtool.plans.decisions import SPOOLING, decide
 from klogtool.plans.free import COMMAND
 from klogtool.plans.plan import Plan

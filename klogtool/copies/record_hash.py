@@ -19,9 +19,9 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.expected_files import announced
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
+from klogtool.log.thread_pool import in_order
 
 END_OF_OFFSETS = 2**63 - 1
 SHOWN_BYTES = 16  # of the digest: as much as eyes compare

@@ -12,7 +12,7 @@ lock         takes the log dir's `.lock` as a broker does
 facts        whether files are unchanged since the plan was made
 space        whether there is enough space, before anything is written
 joining      merges plans that change the same file into one plan
-without_journal  makes a folder as its draft is, without undo: for log dirs that are test data
+draft_writer     makes a folder as its draft is, without undo: for log dirs that are test data
 
 staging      before the first step: writes new contents beside their targets, keeps originals
 putting      writes a file, syncs it and reads it back, a large one while it is still being written

@@ -22,7 +22,7 @@ from klogtool.disk.putting import put
 from klogtool.disk.readback import WrittenFile, differs
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 from klogtool.plans.plan import Write
 from klogtool.plans.saved_plan import SavedPlan
 

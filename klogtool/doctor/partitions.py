@@ -15,7 +15,6 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
-from klogtool.doctor.after_start import LAZY, fails_at_read, find_unloaded, find_unserved, walk_retention, walk_unopened
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
@@ -26,6 +25,14 @@ from klogtool.doctor.measured import find_doubtful_copies, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
+from klogtool.doctor.running_broker import (
+    LAZY,
+    fails_at_read,
+    find_unloaded,
+    find_unserved,
+    walk_retention,
+    walk_unopened,
+)
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, is_log_name, parse_file_name

@@ -21,7 +21,6 @@ from klogtool.causes import Reason
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
-from klogtool.doctor.after_start import weigh_by_store, with_ends
 from klogtool.doctor.answers import OFF, Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
@@ -42,6 +41,7 @@ from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import has_eligible_replicas, leads_in, walk_left_out, walk_replica_points
+from klogtool.doctor.running_broker import weigh_by_store, with_ends
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.voters import (
@@ -57,10 +57,10 @@ from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
 from klogtool.log.gentle import pace
-from klogtool.log.in_processes import in_processes
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.log.process_pool import in_processes
 from klogtool.log.second_reading import read_again
 from klogtool.plans.recover import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems

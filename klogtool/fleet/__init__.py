@@ -13,7 +13,7 @@ planning    all partitions: who leads, in which order brokers start, what Kafka'
 sharing     one broker's share of a plan: what is done already, what is still to do
 coordinating  what transactions and groups have left on one broker
 restored_identity  whether restored disks are one cluster, and whose metadata leads it
-foreseen    what the doctor foresees for each disk of a set
+node_starts  what the doctor foresees for each disk of a set
 forecast    what becomes of each partition if all disks of a set start together
 restored    the verdict for a set of restored disks: lost, reset, torn, and what to do
 mixes       several generations of snapshots: which disks together lose least

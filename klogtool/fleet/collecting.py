@@ -38,12 +38,12 @@ from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.cores import usable_cores
-from klogtool.log.in_processes import in_processes
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.log_files import log_files
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.process_pool import in_processes
 from klogtool.quorum.controllers import read_controller
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from klogtool.fleet.choosing import Choice, PlacedCopy, choose, electable_of, held_within, hidden_damage, without
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, PartitionFacts
-from klogtool.fleet.foreseen import Foreseen
 from klogtool.fleet.histories import brokers_cut, history_of, latest_epoch_of, parting_offset
+from klogtool.fleet.node_starts import Foreseen
 from klogtool.fleet.planning import find_unclean, open_to_all, placed_copies
 
 

@@ -19,7 +19,7 @@ from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.fleet.forecast import Forecast, walk_forecasts
-from klogtool.fleet.foreseen import Foreseen, NodeStart
+from klogtool.fleet.node_starts import Foreseen, NodeStart
 from klogtool.fleet.restored_identity import (
     SetTrouble,
     elect,

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.fleet.collected import Collected, LogDirFacts, MetadataFacts, ToldElection
-from klogtool.fleet.foreseen import Foreseen
+from klogtool.fleet.node_starts import Foreseen
 from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.uuids import parse_uuid

@@ -15,8 +15,8 @@ from msgspec import Struct
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
+from klogtool.log.thread_pool import in_order
 
 
 class Done(Protocol):

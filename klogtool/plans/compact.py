@@ -30,9 +30,9 @@ from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.format.typed import Moment
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.log.in_order import in_order
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.thread_pool import in_order
 from klogtool.parameters import NOT_GIVEN, Given, Unit, parameter
 from klogtool.plans.causes import PassCause, PlanNote, ProducersFrom, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints

@@ -42,7 +42,7 @@ from klogtool.plans.plan_change import Change, plan_draft, settle
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.results import ChangeResult, LogState
 from klogtool.quorum.controllers import Controller, read_controller, walk_metadata_values
-from klogtool.quorum.copies_compared import CopyTail
+from klogtool.quorum.metadata_copies import CopyTail
 from klogtool.quorum.new_voters import NewVoters, Wish, choose_new_voters, parse_voters
 
 COMMAND = "quorum"

@@ -34,10 +34,10 @@ from klogtool.format.names import (
 )
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
-from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import REMOTE_INDEX_CACHE, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.process_pool import in_processes
 from klogtool.parameters import parameter
 from klogtool.plans.causes import MarkCleanCause, PlanNote, RecoverCause
 from klogtool.plans.checkpoint_lines import lines_of

@@ -8,5 +8,5 @@ election     what these controllers do if they start together, and what that cos
 cures        what a person does about it
 causes       that, and why new voters are refused, as causes
 new_voters   a new set of voters after most are lost: in which copy, at what price, and when it must not be
-copies_compared  copies of the metadata log, batch by batch
+metadata_copies  copies of the metadata log, batch by batch
 """

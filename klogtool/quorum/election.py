@@ -24,7 +24,7 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
-from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
+from klogtool.quorum.metadata_copies import CopiesApart, CopyTail, compare
 from klogtool.quorum.settings import is_name, is_same_host
 
 

@@ -27,9 +27,9 @@ from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.causes import NewVotersCause, QuorumCure
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
-from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
 from klogtool.quorum.cures import cures_with_these_voters, not_here
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
+from klogtool.quorum.metadata_copies import CopiesApart, CopyTail, compare
 from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
 from klogtool.verify.cures import recover, salvage
 from klogtool.verify.verify_voters import with_directory_id

@@ -11,7 +11,7 @@ from klogtool.errors import KlogError, Unsupported
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 from klogtool.remote.described import describe
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import RemoteMetadata

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from klogtool.causes import Cause, Reason, Text, some
 from klogtool.format.tiered.segments import RemoteSegment
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 from klogtool.remote.inventory import JOBS, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache, is_within_lineage
 from klogtool.remote.local import LocalLog

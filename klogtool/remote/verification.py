@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import from_text
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
-from klogtool.log.in_order import in_order
+from klogtool.log.thread_pool import in_order
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
-from klogtool.remote.read_before import identify
 from klogtool.remote.segment_check import CheckedSegment, Consumer, Unhelped, Unread, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
+from klogtool.remote.store_state import identify
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.verification import PartitionDone, Summary
 

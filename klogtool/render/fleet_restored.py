@@ -9,8 +9,8 @@ from msgspec import to_builtins
 from klogtool.doctor.answers import Starts
 from klogtool.escape import escaped, quoted
 from klogtool.fleet.forecast import Forecast, LossReason, PartitionLoss
-from klogtool.fleet.foreseen import NodeStart
 from klogtool.fleet.mixes import Mix, NodeDisks
+from klogtool.fleet.node_starts import NodeStart
 from klogtool.fleet.restored import (
     Fate,
     GroupReset,

@@ -20,7 +20,7 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     notes              lines for the log of a job, escaped
     read_committed     what a read_committed consumer does not see
     following          streams: how far partitions have grown
-    reached            streams: how far each partition is read
+    stream_progress    streams: how far each partition is read
     converting         keys and values as text or JSON; rows by day
 
 The sink, `rows.write.format("klog")`:

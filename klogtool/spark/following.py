@@ -16,8 +16,18 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.offsets import DATA_LOSS_CURE, Wanted, name_of, resolve
 from klogtool.spark.options import Query
 from klogtool.spark.planning import Split, split, wanted_copies
-from klogtool.spark.reached import Key, LogNow, Reached, Step, changed_text, first_of, gone_text, lost_between, step_of
 from klogtool.spark.read_committed import find_committed
+from klogtool.spark.stream_progress import (
+    Key,
+    LogNow,
+    Reached,
+    Step,
+    changed_text,
+    first_of,
+    gone_text,
+    lost_between,
+    step_of,
+)
 
 Offsets = Mapping[Key, Reached]
 

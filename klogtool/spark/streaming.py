@@ -17,8 +17,8 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.following import Follower, shared
 from klogtool.spark.notes import log_warning
 from klogtool.spark.options import Query, parse_query
-from klogtool.spark.reached import Key, LogNow, Reached, as_json, of_json
 from klogtool.spark.source_reader import KlogPartition, columns_wanted, read_partition, renamed
+from klogtool.spark.stream_progress import Key, LogNow, Reached, as_json, of_json
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow

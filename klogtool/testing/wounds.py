@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeAlias
 
 from klogtool.broker.draft import Draft
 from klogtool.building import wounds_of_batches, wounds_of_bytes, wounds_of_log_dirs, wounds_of_side_files
-from klogtool.disk.without_journal import write_without_journal
+from klogtool.disk.draft_writer import write_without_journal
 from klogtool.errors import KlogError
 
 P = ParamSpec("P")

@@ -26,13 +26,13 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
 from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
-from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
+from klogtool.log.thread_pool import in_order
 from klogtool.verify.choosing_cures import DELETED_BY_START, State, with_cures
 from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity

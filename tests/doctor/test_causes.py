@@ -9,8 +9,8 @@ import pytest
 
 from klogtool.causes import Cause, sentences, words
 from klogtool.doctor import causes, exceptions
-from klogtool.doctor.after_start import fails_at_read
 from klogtool.doctor.answers import Work
+from klogtool.doctor.running_broker import fails_at_read
 from klogtool.quorum.election import ElectionCause
 
 CLASSES = [

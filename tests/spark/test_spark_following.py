@@ -28,8 +28,8 @@ from klogtool.log.storage import LocalStorage, Stored
 from klogtool.spark.filters import Bounds
 from klogtool.spark.following import Follower, shared
 from klogtool.spark.options import parse_query
-from klogtool.spark.reached import Reached, as_json, of_json
 from klogtool.spark.reading import Task, read_split
+from klogtool.spark.stream_progress import Reached, as_json, of_json
 
 OLD, NEW = bytes(range(16)), bytes(range(1, 17))
 START = {"startingOffsets": "earliest"}

@@ -26,7 +26,6 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.log_end import find_log_end
 from klogtool.log.logdir import LogDir
@@ -34,6 +33,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.segment import Segment
+from klogtool.log.thread_pool import in_order
 from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 

@@ -9,7 +9,7 @@ import pytest
 
 from klogtool.errors import Corrupt
 from klogtool.log.cores import usable_cores
-from klogtool.log.in_order import AHEAD, in_order
+from klogtool.log.thread_pool import AHEAD, in_order
 
 JOIN_LIMIT_S = 10
 JOBS = (1, 2, 3, 8)

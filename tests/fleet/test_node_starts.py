@@ -20,8 +20,8 @@ from klogtool.doctor.claims import PartitionClaim
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.forecast import LossReason
-from klogtool.fleet.foreseen import with_claims
 from klogtool.fleet.framed import CollectedFiles, walk_lines
+from klogtool.fleet.node_starts import with_claims
 from klogtool.fleet.planning import make_fleet_plan
 from klogtool.fleet.restored import Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem

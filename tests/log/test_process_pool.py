@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.log.in_processes import in_processes
+from klogtool.log.process_pool import in_processes
 
 
 def squared(n: int) -> tuple[int, int]:
