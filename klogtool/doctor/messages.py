@@ -29,7 +29,8 @@ LINES_OF_A_MESSAGE = 3  # with the line of its exception
 _TIME = re.compile(r"\W?\d{4}-\d\d-\d\d")
 _OUTCOMES = list(Outcome)
 _WORD = re.compile(r"[a-z.]{4,40}")
-_ERROR_NAME = re.compile(r"(?<!\w)(?:[A-Z]+(?:_[A-Z]+)+|[A-Z][A-Za-z]{1,60}Exception)(?!\w)")
+# An exception with a message of its own is not what its class alone says.
+_ERROR_NAME = re.compile(r"(?<!\w)(?:[A-Z]+(?:_[A-Z]+)+|[A-Z][A-Za-z]{1,60}Exception(?!: ))(?!\w)")
 
 
 class Recognised(Struct, frozen=True):

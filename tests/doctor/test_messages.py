@@ -125,6 +125,7 @@ def test_an_error_without_its_sentence_is_known_by_code_and_exception() -> None:
             assert [(one.situation.name, one.said) for one in recognise(line)] == [(situation.name, name)]
             assert situation.name in [one.situation.name for one in recognise(f"{name}: {situation.wordings[0].text}")]
     assert not recognise("NoSuchException, ALMOST_AN_ERROR")
+    assert not recognise("org.apache.kafka.common.errors.KafkaStorageException: The memory mapped buffer is closed")
 
 
 def test_every_situation_of_the_tables_is_there_and_has_a_name_of_its_own() -> None:
