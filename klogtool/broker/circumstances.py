@@ -193,8 +193,10 @@ class LoadTerms(Struct, frozen=True):
     Kafka's default, by Kafka's topic name. evidence: how far the log reached, by the log dir's checkpoints. has_marker:
     the clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None.
     rules: those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody
-    says so, and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log
-    dir; only looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
+    says so, and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: the log dir
+    shows it, or the line is for offset 0, while other topics have a line only above their first segment
+    (LogManager.checkpointLogStartOffsetsInDir); only looked up for None. start_notes: those of the notes that are about
+    the last stop and the recovery point.
     is_remote_off: the topic has remote.storage.enable, and the broker has no remote storage: it takes all records for
     local ones. keeps_start_line: the line of log-start-offset-checkpoint stays, as a broker with remote storage may
     need it. is_start_known: the log start was given or has a line; a tiered log without one starts where its remote
@@ -227,6 +229,12 @@ class LoadTerms(Struct, frozen=True):
     def is_compacted(self) -> bool | None:
         """Whether the topic is compacted; None if nobody knows."""
         return True if self.compaction is not None else False if self.is_policy_known else None
+
+    @property
+    def may_begin_elsewhere(self) -> bool:
+        """Whether records before the first segment may be in remote storage. A log start with a line below the first
+        segment looks the same for a tiered topic and for one whose first segments somebody removed."""
+        return self.is_tiered is not False or self.config.remote_storage_enable
 
     @property
     def max_record_size(self) -> int | None:
@@ -398,7 +406,7 @@ def terms_of(
         find_compaction(topic_partition, config, sources, beside),
         rules_of(circumstances.kafka),
         is_tiered,
-        is_tiered is None and beside.has_remote_storage,
+        is_tiered is None and (log_start_offset == 0 or beside.has_remote_storage),
         (stop_note, recovery_note),
         is_off and may_be_tiered is True,
         has_line and (is_off or may_be_tiered is None) and may_be_tiered is not False,

@@ -251,8 +251,7 @@ def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
     """Yield the offsets from the first leader epoch to the first segment: retention that deletes segments removes their
     epochs, too; somebody who removes files does not."""
     name, terms = FileKind.LEADER_EPOCH_CHECKPOINT.value, log.terms
-    is_tiered = terms.is_tiered or terms.config.remote_storage_enable
-    is_explained = terms.compaction is not None or is_tiered or terms.has_remote_storage
+    is_explained = terms.compaction is not None or terms.may_begin_elsewhere
     if name not in log.draft.before or is_explained or log.report.below_start:
         return
     try:

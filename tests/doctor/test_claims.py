@@ -207,8 +207,8 @@ def wounded(tmp_path: Path, seed: int) -> Path:
     return disks
 
 
-def rows_of(disks: Path) -> list[dict[str, Any]]:
-    done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW], disks)
+def rows_of(disks: Path, *words: str) -> list[dict[str, Any]]:
+    done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW, *words], disks)
     assert done.status in (0, 1), done
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert not without_reason(rows)
@@ -274,6 +274,29 @@ def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None
     assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"], "reason": None}
     (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 22\n")
     assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": [], "reason": None}
+
+
+@pytest.mark.parametrize("line", [None, 0, 5])
+@pytest.mark.parametrize("known_by", ["metadata", "config", "nobody"])
+def test_a_log_that_may_be_tiered_has_nothing_gone_by_its_epochs(
+    line: int | None, known_by: str, tmp_path: Path
+) -> None:
+    """A tiered topic has its first records elsewhere, its epochs begin there, and so does its line, also at offset 0.
+    Without the metadata only that line shows it, and others have one above the first segment."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    partition = disks / "d1/t-0"
+    for path in (*partition.glob(f"{0:020d}.*"), *partition.glob(f"{11:020d}.*")):
+        path.unlink()
+    (partition / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {line or 0}\n")
+    if line is not None:
+        (disks / "d1/log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {line}\n")
+    if known_by != "metadata":
+        shutil.rmtree(disks / "d0/__cluster_metadata-0")
+    words = ("--config", "remote.storage.enable=false") if known_by == "config" else ()
+    claim = claim_about(rows_of(disks, *words), partition)
+    gone = [] if line is not None and known_by == "nobody" else [[line or 0, 21]]
+    assert (claim["gone_already"]["ranges"], claim["gone_already"]["witness"]) == (gone, ["leader-epoch"][: len(gone)])
+    assert claim["log_start_offset"] == (0 if line == 0 and known_by == "nobody" else 22)
 
 
 def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
