@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool import clock
 from klogtool.broker.circumstances import Sections
 from klogtool.broker.config import check_names
 from klogtool.broker.releases import REFERENCE, Release
@@ -29,7 +29,6 @@ from klogtool.quorum.new_voters import parse_voters
 from klogtool.render.fleet_metadata import metadata_row, metadata_text
 
 COMMAND = "fleet metadata"
-_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _FEATURE, _LEVEL = re.compile(r"[a-z0-9.]{1,249}"), re.compile(r"[0-9]{1,5}")
 MOST_LEVEL = 32767
 
@@ -44,11 +43,7 @@ def _levels(values: tuple[str, ...]) -> dict[str, int]:
 
 
 def _ids(values: tuple[str, ...]) -> dict[str, str]:
-    ids = options.pairs(values, "TOPIC=ID")
-    for text in ids.values():
-        if not _TOPIC_ID.fullmatch(text):
-            raise click.BadParameter(f"'{text}' is not a topic id.")
-    return ids
+    return {topic: options.topic_id(text) for topic, text in options.pairs(values, "TOPIC=ID").items()}
 
 
 def _topic_configs(values: tuple[str, ...]) -> dict[str, dict[str, str]]:
@@ -195,7 +190,7 @@ def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) 
     Exit status: 0 done; 1 a partition has no copy on any disk, and begins empty; 2 wrong usage, no such path; 3
     refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.
     """
-    now_ms = time.time_ns() // 1_000_000 if question.now is None else question.now
+    now_ms = clock.now_ms() if question.now is None else question.now
     rebuilt = rebuild(list(map(CollectedFiles().read, files)), question.wishes(now_ms))
     snapshot, output = snapshot_bytes(rebuilt, now_ms), question.output
     if output is not None:

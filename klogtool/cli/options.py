@@ -170,6 +170,13 @@ class Number(click.IntRange):
         return super().convert(typed, param, ctx)
 
 
+def topic_id(text: str, option: str | None = None) -> str:
+    """Return a topic id in Kafka's text form."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{22}", text) is None:
+        raise click.BadParameter(f"'{text}' is not a topic id.", param_hint=option)
+    return text
+
+
 def pairs(values: tuple[str, ...], form: str = "KEY=VALUE") -> dict[str, str]:
     """Parse each KEY=VALUE; the last value of a key wins. form: how an error shows what is wanted."""
     parsed = {}

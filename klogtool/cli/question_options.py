@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
@@ -12,6 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import fields
 
+from klogtool import clock
 from klogtool.broker.circumstances import Circumstances, server_log_dirs
 from klogtool.broker.config import KNOWN_NAMES, check_names, check_section, log_config
 from klogtool.broker.provided_settings import provided_names
@@ -52,7 +52,7 @@ def circumstances(command: Command) -> Command:
 def _build(kind: type[Struct], values: options.Values) -> Struct:
     """Build a struct of the values of its options, which are taken out of `values`."""
     if issubclass(kind, Circumstances) and values["now_ms"] is None:
-        values["now_ms"] = time.time_ns() // 1_000_000
+        values["now_ms"] = clock.now_ms()
     known = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}
     own = {named[key]: values.pop(key) for key in named.keys() & values.keys()}

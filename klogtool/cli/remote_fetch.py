@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
+from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, spools_beside, write_folder
 from klogtool.errors import KlogError
 from klogtool.format.typed import parse_moment
@@ -82,8 +82,7 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
         show.lines(choice_text(listed, choice))
         return FOUND if choice.missing else DONE
     with spools_beside(question.output) as spools:
-        now_ms = time.time_ns() // 1_000_000
-        fetched = fetch_log(opened, listed, choice, question.output, spools.make_spool, now_ms)
+        fetched = fetch_log(opened, listed, choice, question.output, spools.make_spool, now_ms())
         write_folder(question.output, fetched.files, opened.uri)
     show.row(fetched_row(listed, fetched, question.output))
     show.lines(fetched_text(listed, fetched, question.output))

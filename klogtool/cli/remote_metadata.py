@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from typing import Annotated
 
 import click
@@ -14,6 +12,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
+from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, write_folder
 from klogtool.errors import KlogError
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS
@@ -24,7 +23,6 @@ from klogtool.render.remote import rebuilt_row, rebuilt_text
 
 COMMAND = "remote metadata"
 MOST_PARTITIONS = 1 << 20
-_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class RebuildQuestion(Struct, frozen=True, kw_only=True):
@@ -69,8 +67,8 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     Exit status: 0 done; 1 some objects do not say what they are, and are left out; 2 wrong usage, no such path; 3
     refused, nothing written; 4 could not go on.
     """
-    if question.adopt is not None and not _TOPIC_ID.fullmatch(question.adopt):
-        raise click.BadParameter(f"'{question.adopt}' is not a topic id.", param_hint="--adopt")
+    if question.adopt is not None:
+        options.topic_id(question.adopt, "--adopt")
     if question.output is not None:
         check_place(question.output, None)
     opened, metadata = question.beside.open_store(store), question.beside.read_metadata()
@@ -80,7 +78,7 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         raise KlogError(
             f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=opened.uri
         )
-    rebuilt = rebuild_metadata(listed, count, question.adopt, time.time_ns() // 1_000_000)
+    rebuilt = rebuild_metadata(listed, count, question.adopt, now_ms())
     if question.output is not None:
         write_folder(question.output, rebuilt.files, opened.uri, folders=rebuilt.folders)
     show = Show(COMMAND, screen)

@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool import clock
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
@@ -19,7 +20,7 @@ from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify import FORMS
 from klogtool.cli.verify_faces import CUT_SHORT, make_face
-from klogtool.cli.verify_settings import FailOn, VerifyQuestion
+from klogtool.cli.verify_settings import FailOn, VerifyQuestion, is_failed
 from klogtool.disk.line_file import open_line_file
 from klogtool.errors import KlogError
 from klogtool.log.storage import LocalStorage
@@ -87,19 +88,19 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
         raise click.UsageError("--every goes with --state.")
     opened = question.beside.open_store(store)
     metadata, local = question.beside.read_metadata(), question.beside.read_local()
-    now_ms = time.time_ns() // 1_000_000 if question.now_ms is None else question.now_ms
+    now_ms = clock.now_ms() if question.now_ms is None else question.now_ms
     shown = VerifyQuestion(circumstances=Circumstances(now_ms=now_ms), notes=question.notes, fail_on=question.fail_on)
     face = make_face(shown, reading, [opened.uri], [opened.uri], None, Bar(0, wanted=False), COMMAND)
     # An object store answers late, so many requests are better than many cores.
     jobs = reading.threads if isinstance(opened.storage, LocalStorage) else reading.jobs or JOBS
-    clock = _Clock(began, question.duration)
-    terms = StoreTerms(metadata, local, now_ms, question.deep, jobs, face.partition, may_begin=clock.may_begin)
+    time_given = _Clock(began, question.duration)
+    terms = StoreTerms(metadata, local, now_ms, question.deep, jobs, face.partition, may_begin=time_given.may_begin)
     status = DONE
     try:
         for item in _verify(opened, terms, question):
             if isinstance(item, Summary):
                 item.seconds = time.monotonic() - began
-                if item.errors or (question.fail_on == "warning" and item.warnings):
+                if is_failed(item, question.fail_on):
                     status = FOUND
                 elif item.was_without_help:
                     status = COULD_NOT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -17,6 +16,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import OUTPUT, PLAN_OUT, PlanFace, Writing, decide_and_carry_out, writing_by
+from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, spools_beside, write_folder
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import Refused
@@ -120,7 +120,7 @@ def _at_hand(replica: str, keys: Sequence[str], writing: Writing) -> str:
     place = f"{scratch.path}/{listed.topic}-{listed.partition}"
     choice = choose_log(store, listed, None, None)
     with spools_beside(place) as spools:
-        fetched = fetch_log(store, listed, choice, place, spools.make_spool, time.time_ns() // 1_000_000)
+        fetched = fetch_log(store, listed, choice, place, spools.make_spool, now_ms())
         write_folder(place, fetched.files, store.uri)
     if not writing.quiet:
         note(f"klogtool: {store.uri}: fetched to {place} for this run")

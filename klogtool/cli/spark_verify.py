@@ -14,7 +14,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
 from klogtool.cli.spark_options import OnSpark, absolute, local_of, on_spark
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.verify_settings import FailOn
+from klogtool.cli.verify_settings import FailOn, is_failed
 from klogtool.disk.dataset import Dataset, check_new
 from klogtool.log.log_files import log_files
 from klogtool.parameters import Unit, parameter
@@ -73,7 +73,7 @@ def command(paths: tuple[str, ...], question: SparkVerifyQuestion, run: OnSpark)
     if question.output:
         dataset = Dataset.begin(question.output, local_of(roots), {"command": COMMAND, "paths": roots})
         write_findings(dataset, findings)
-    status = FOUND if summary.errors or (question.fail_on == "warning" and summary.warnings) else DONE
+    status = FOUND if is_failed(summary, question.fail_on) else DONE
     show = Show(COMMAND, run)
     show.rows(map(finding_row, findings))
     show.row(summary_row(summary, None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import click
 from msgspec import Struct
@@ -26,6 +26,9 @@ from klogtool.verify.settings import (
     parse_severity,
     read_settings,
 )
+
+if TYPE_CHECKING:
+    from klogtool.verify.verification import Summary
 
 
 def _subset(text: str) -> tuple[int, int]:
@@ -56,6 +59,11 @@ def _exclusion(text: str) -> Exclusion:
 
 
 FailOn: TypeAlias = Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")]
+
+
+def is_failed(summary: Summary, fail_on: str) -> bool:
+    """Return whether the findings make the exit status 1."""
+    return bool(summary.errors or (fail_on == "warning" and summary.warnings))
 
 
 class VerifyQuestion(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from klogtool.cli.output_file import check_metrics_place, check_replaceable, out
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
-from klogtool.cli.verify_settings import VerifyQuestion
+from klogtool.cli.verify_settings import VerifyQuestion, is_failed
 from klogtool.errors import KlogError, Refused
 from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
@@ -195,6 +195,6 @@ class _Run:
 
 def _status_of(summary: Summary, fail_on: str) -> int:
     """Return 1 for damage, whatever was left out; 4 for what was left out without a request (a subset is a request)."""
-    if summary.errors or (fail_on == "warning" and summary.warnings):
+    if is_failed(summary, fail_on):
         return FOUND
     return COULD_NOT if summary.was_time_up or summary.was_changed else DONE

@@ -115,3 +115,9 @@ def find_partition_dir_name(name: str) -> PartitionDirName | None:
         return parse_partition_dir_name(name) if is_visible_to_java(name) else None
     except Corrupt:
         return None
+
+
+def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
+    """Return topic and partition of a file, by its folder's name; None, None if that is not a partition dir."""
+    name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+    return (name.topic, name.partition) if name else (None, None)

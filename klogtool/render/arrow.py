@@ -16,7 +16,7 @@ from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
+from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, partition_of
 from klogtool.log.foreign import check_named
 from klogtool.log.opened import open_path
 from klogtool.log.probing import ends_preallocated
@@ -218,12 +218,6 @@ def walk_files(
             part = LogPart(*partition_of(path), end=end, is_preallocated=ends_preallocated)
         with path.open() if isinstance(path, NamedLog) else LogFile(path) as file:
             yield from walk_record_batches(file, part, query, blocks=blocks)
-
-
-def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
-    """Return topic and partition of a file, by its folder's name; None, None if that is not a partition dir."""
-    name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
-    return (name.topic, name.partition) if name else (None, None)
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[str]:

@@ -16,7 +16,7 @@ from klogtool.format.internal import decoders
 from klogtool.format.internal.decoders import INTERNAL_TOPICS
 from klogtool.format.names import FileKind
 from klogtool.format.text import java_utf8
-from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.folder import partition_of
 from klogtool.render.decoded_text import decoded_text
 
 if TYPE_CHECKING:
@@ -102,15 +102,9 @@ def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:
     return Decoder(decode)
 
 
-def topic_of(path: str) -> str | None:
-    """Return the topic of a file by its folder's name; None if that is not a partition dir."""
-    name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
-    return name.topic if name else None
-
-
 def internal_topic(path: str) -> str | None:
     """Return the internal topic of a file, by its folder's name; None for any other topic."""
-    topic = topic_of(path)
     if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
         return "__cluster_metadata"  # also for bootstrap.checkpoint, which is in a log dir, not in a partition dir
+    topic, _ = partition_of(path)
     return topic if topic in INTERNAL_TOPICS else None

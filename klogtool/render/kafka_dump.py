@@ -19,11 +19,12 @@ from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.folder import partition_of
 from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.log.probing import ends_preallocated
-from klogtool.render.arrow import NamedLog, partition_of
+from klogtool.render.arrow import NamedLog
 from klogtool.render.csv_lines import CsvPlace
-from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
+from klogtool.render.decoder_classes import decoder_of_values, internal_topic
 from klogtool.render.index_text import Reports, dump_offset_index, dump_time_index
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
@@ -107,10 +108,9 @@ class KafkaDump:
     def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""
         remote = self.named.get(path)
-        topic = topic_of(path) if remote is None else remote.topic
+        topic, partition = partition_of(path) if remote is None else (remote.topic, remote.partition)
         if name == "csv":
-            of = partition_of(path) if remote is None else (remote.topic, remote.partition)
-            place = CsvPlace.of(*of, os.path.basename(path))
+            place = CsvPlace.of(topic, partition, os.path.basename(path))
             return DumpForm(selection=self.selection, go_on=self.go_on, csv=place)
         options = self.options.records()
         if name == "json":

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.errors import KlogError
 from klogtool.escape import as_paragraph
+from klogtool.log.folder import partition_of
 from klogtool.log.span_maker import walk_results
 from klogtool.log.windows import BufferPool
-from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
+from klogtool.render.decoder_classes import decoder_of_values, internal_topic
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_line, walk_text
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker
@@ -122,7 +123,9 @@ def walk_json_records(
     if not result.fetched.size:
         return
     topic = internal_topic(result.path)
-    form = DumpForm(_OPTIONS, json_file=result.path, topic=topic, values=values, values_topic=topic_of(result.path))
+    form = DumpForm(
+        _OPTIONS, json_file=result.path, topic=topic, values=values, values_topic=partition_of(result.path)[0]
+    )
     try:
         yield from _walk(result, committed_only, form, _json_of, jobs)
     except KlogError as error:
@@ -136,7 +139,7 @@ def walk_text_records(
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
     if result.fetched.size:
-        decoder = None if values is None else decoder_of_values(values, topic_of(result.path))
+        decoder = None if values is None else decoder_of_values(values, partition_of(result.path)[0])
         form = DumpForm(RecordOptions(deep=True, print_data=True, decoder=decoder))
         yield from _walk(result, committed_only, form, _text_of, jobs)
 

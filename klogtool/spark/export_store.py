@@ -66,9 +66,9 @@ class ExportStore(Struct, frozen=True):
         self.scratch.remove()
 
 
-def open_target(uri: str, options: str = "") -> ExportFolder | ExportStore:
+def open_target(uri: str) -> ExportFolder | ExportStore:
     """Return where an export is written. Raises Refused if it is in a log dir, Unsupported for an unknown scheme."""
-    place = Place(uri, options)
+    place = Place(uri)
     if place.scheme in LOCAL_SCHEMES:
         return ExportFolder.at(uri.removeprefix("file://"))
     system, path = file_system(place)

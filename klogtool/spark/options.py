@@ -123,7 +123,7 @@ class Query(Struct, frozen=True):
             pattern = re.compile(self.selected)  # matches anywhere in a name, as in ConsumerStrategy
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
-            partitions = partitions_of_json("assign", self.selected)
+            partitions = partitions_of_json(self.selected)
             return _assigned(wanted, partitions, notes, may_be_gone=may_be_gone)
         return wanted
 
@@ -245,7 +245,7 @@ def _internal_topic(options: Mapping[str, str]) -> str | None:
         raise Refused("decode internal is for the table records, without keyFormat and valueFormat")
     topics = {topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()}
     if "assign" in options:
-        topics = {topic for topic, _ in partitions_of_json("assign", options["assign"])}
+        topics = {topic for topic, _ in partitions_of_json(options["assign"])}
     if len(topics) != 1 or not topics <= TOPICS_WITH_MESSAGES.keys():
         raise Refused(
             f"decode internal reads one topic, named by subscribe or assign: {', '.join(TOPICS_WITH_MESSAGES)}"
@@ -300,7 +300,7 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 def _checked_strategy(strategy: str, value: str) -> str:
     if strategy == "assign":
-        partitions_of_json("assign", value)
+        partitions_of_json(value)
     elif not value.strip(" ,"):
         raise Refused(f"No topics to subscribe to as specified value for option '{strategy}' is '{value}'")
     elif strategy == "subscribepattern":
@@ -384,11 +384,11 @@ def _json(name: str, text: str, kind: type) -> Any:
     return value
 
 
-def partitions_of_json(name: str, text: str) -> list[tuple[str, int]]:
+def partitions_of_json(text: str) -> list[tuple[str, int]]:
     """Parse (topic, partition) pairs from JSON such as {"t": [0, 1]}. Raises Refused for anything else."""
-    topics = _json(name, text, dict)
+    topics = _json("assign", text, dict)
     if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in topics.values()):
-        raise Refused(f'option {name} must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
+        raise Refused(f'option assign must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
     return [(topic, partition) for topic, ids in topics.items() for partition in ids]
 
 

@@ -21,7 +21,7 @@ class GithubReport(Report):
     def finding(self, weighed: Weighed) -> str:
         """Return the command of a finding."""
         finding = weighed.finding
-        if weighed.is_known or (finding.severity is Severity.INFO and not self._notes):
+        if not self._has(weighed):
             return ""
         properties = {"file": escaped(self._places.name(finding.path)), "title": f"klogtool {finding.id}"}
         return command_line(COMMANDS[finding.severity], properties, message_text(finding))

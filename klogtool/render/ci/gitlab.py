@@ -23,7 +23,7 @@ class GitlabReport(Report):
     def finding(self, weighed: Weighed) -> str:
         """Return the object of a finding."""
         finding, fingerprint = weighed.finding, self._places.fingerprint(weighed.finding)
-        if weighed.is_known or (finding.severity is Severity.INFO and not self._notes):
+        if not self._has(weighed):
             return ""
         row = {
             "description": f"{finding.id}: {message_text(finding)}",

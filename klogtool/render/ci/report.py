@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from klogtool.escape import escaped
 from klogtool.render.findings import explained_text, left_out_line, where_texts
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.fingerprints import Fingerprints, relative_path
 from klogtool.verify.verification import PartitionDone, Summary
 from klogtool.verify.weighing import NotCounted, Weighed
@@ -58,6 +58,10 @@ class Report:
 
     def __init__(self, places: Places, *, notes: bool) -> None:
         self._places, self._notes = places, notes
+
+    def _has(self, weighed: Weighed) -> bool:
+        """Return whether a finding counts: it is not known, and no note that nobody asked for."""
+        return not weighed.is_known and (self._notes or weighed.finding.severity is not Severity.INFO)
 
     def begin(self) -> str:
         """Return the beginning."""
