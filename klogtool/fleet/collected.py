@@ -119,7 +119,7 @@ class MetadataFacts(Struct, frozen=True):
 
 
 class EndingStart(Struct, frozen=True, array_like=True):
-    """That a broker's process ends when it starts: `[is_sure, error]`. error: Kafka's class."""
+    """The end of a broker's process at its start: `[is_sure, error]`. error: Kafka's class."""
 
     is_sure: bool
     error: Word | None = None

@@ -39,6 +39,6 @@ producer_replay   producers and transactions of a segment, from a walk over batc
 leader_epochs     leader epochs and where they begin (LeaderEpochFileCache)
 
 cores             how many threads are of use
-thread_pool       work on many pieces, on threads, results in order
-process_pool      the same in processes
+thread_pool       one function over many pieces, on threads, results in order
+process_pool      one function over many things, in processes, results in order
 """

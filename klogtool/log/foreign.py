@@ -40,7 +40,7 @@ def check_file(path: str, *, any_name: bool = False) -> None:
 
 
 def check_named(path: str) -> None:
-    """Do the same for a log with any name; a file that cannot be read is for whoever reads it."""
+    """Raise ForeignData for a file that is no log, whatever its name. One that cannot be read is told by its reader."""
     with suppress(Unreadable):
         check_file(path, any_name=True)
 

@@ -1,4 +1,4 @@
-"""The same work on many things, in processes, for work that spends its time in Python, not in the kernels. Results in
+"""One function over many things, in processes, for work that spends its time in Python, not in the kernels. Results in
 order.
 
 Processes are forked, so only results have to be serialized. Each process writes its results to a pipe, and waits when

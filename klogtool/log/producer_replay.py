@@ -71,7 +71,8 @@ def replay_spans(
 def replay_window(
     replay: ProducerReplay, data: memoryview, cut: int, left: list[int], *, base: int = 0
 ) -> Iterator[Halt]:
-    """Do the same for the entries of data[:cut]. left: the remaining marks, descending; reached ones are removed.
+    """Replay the entries of data[:cut]; yield where the replay stops. left: the remaining marks, descending; those that
+    are reached are removed.
 
     base: position of data[0] in its file.
     """

@@ -1,4 +1,4 @@
-"""The same work on many pieces, on a few threads; results come in the order of the pieces."""
+"""One function over many pieces, on a few threads; results come in the order of the pieces."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def spread_groups(
     *,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Found]:
-    """Do the same with fewer tasks: one for consecutive items that reach the target size."""
+    """Return what `spread` returns, by fewer tasks: one for consecutive items that reach the target size."""
     tasks = list(packed(items, size_of, target))
     groups, sizes = [some for some, _ in tasks], [size for _, size in tasks]
     results = spread(session, partial(_each, work), groups, sizes=sizes, on_progress=on_progress)
@@ -91,17 +91,18 @@ def exchange(
     parts: int,
     *,
     sizes: Sequence[int],
-    on_progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Found], list[Joined]]:
-    """Do the same, where `work` also returns bytes for each of `parts` parts, and `join` gets all bytes of a part, in
-    any order. Return the result of each item, in order, and each part. Spark moves the bytes. Raises as `spread`
-    does."""
+    """Return the result of each item, in order, and each of `parts` parts, as joined.
+
+    work: also returns bytes for each part, which Spark moves. join: gets all bytes of a part, in any order. Raises as
+    `spread` does.
+    """
     order = sorted(range(len(items)), key=lambda n: -sizes[n])
     rows = session.context.parallelize([(n, items[n]) for n in order], len(items))
     rows = rows.flatMap(partial(_dealt, work, parts)).partitionBy(parts, int).mapPartitions(partial(_joined, join))
     results: dict[int, Any] = {}
     joined: list[Joined] = []
-    for by_number, result in _collected(session, rows, sum(sizes) // (len(items) + parts), on_progress):
+    for by_number, result in _collected(session, rows, sum(sizes) // (len(items) + parts), lambda _: None):
         results |= by_number
         joined.append(result)
     return _in_order(results), joined

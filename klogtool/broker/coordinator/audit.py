@@ -37,14 +37,14 @@ class Anomaly(Enum):
 
 
 class AuditCause(Cause):
-    """What shows it."""
+    """What shows an anomaly."""
 
     DATA_AFTER_END, TWO_EPOCHS, LATER_DATA, TWO_FATES, OF_EPOCH_BEFORE, TWO_FATES_AT_ONCE = some(6)
     OPEN, OPEN_AFTER_MARKER, NOT_DECIDED, OTHER_DECISION, MARKER_MISSING = some(5)
 
 
 class AuditFinding(Struct, frozen=True):
-    """One of them. parts: the evidence. transactional_id: None if no coordinator at hand knows the producer."""
+    """An anomaly. parts: the evidence. transactional_id: None if no coordinator at hand knows the producer."""
 
     anomaly: Anomaly
     detail: Reason
