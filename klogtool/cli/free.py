@@ -68,8 +68,8 @@ def command(
 ) -> int:
     """Free space on a full disk: say what can be given up in log dirs, the safest first, and take no more than asked.
 
-    Works on a disk without a free byte: every change is a deletion. Log dirs on one disk count together; on several
-    disks, --bytes is for each. Without --bytes, all that can be given up is listed. There is no --output, because a
+    Works on a disk without a free byte: a deletion comes first. Log dirs on one disk count together; on several disks,
+    --bytes is for each. Without --bytes, all that can be given up is listed. There is no --output, because a
     copy frees nothing. With --remote, local segments of tiered topics that are in remote storage as well, and were read
     there without a finding, can be given up.
 

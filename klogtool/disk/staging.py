@@ -3,7 +3,8 @@ log dir changes by that.
 
 On one file system originals are kept by hard links, and new contents wait in the journal. If the journal is on another
 file system, originals are copied, and new contents wait in the target's own folder under names that end in `.deleted`.
-A broker's start would unlink those, so after a kill they cost nothing but space.
+A broker's start would unlink those, so after a kill they cost nothing but space. Where a deletion makes room first,
+they wait in the journal even so, and are copied to such a name when their step comes: the disk may be full before.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from klogtool.disk.manifest import Original, RunRecord
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_content, spooled_bytes
-from klogtool.disk.states import StagedStep, StagedWrite, find_state, states_after
+from klogtool.disk.states import UNKNOWN_INO, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.plans.plan import (
     Discard,
@@ -38,6 +39,7 @@ from klogtool.plans.plan import (
     Step,
     Truncate,
     Write,
+    makes_room,
     names_of,
 )
 from klogtool.plans.saved_plan import SavedPlan
@@ -78,8 +80,9 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     disk.mkdir(entry.place(str(k)))
     ready.linkable.update(folder for folder in folders if _can_link(ready, folder))
     new_files = {folder: attributes_of_new_file(folder) for folder in folders}
+    is_late = makes_room(plan.steps)
     steps = tuple(
-        _stage_step(ready, n, step, new_files, laid)
+        _stage_step(ready, n, step, new_files, laid, is_late=is_late)
         for n, step in enumerate(plan.steps)
         if not isinstance(step, RenameFolder | Discard)  # these have no part in a record
     )
@@ -139,7 +142,8 @@ def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
         folder = plan.path if os.path.isdir(plan.path) else os.path.dirname(plan.path)
         same = os.stat(folder).st_dev == os.stat(keeping).st_dev
         written = sum(_written_sizes(plan, ours)) - spooled_bytes(plan)
-        needed[folder] = needed.get(folder, 0) + written
+        at = folder if same or not makes_room(plan.steps) else keeping
+        needed[at] = needed.get(at, 0) + written
         needed[keeping] += sum(_kept_sizes(plan, ours, copied=not same))
     return needed
 
@@ -190,25 +194,28 @@ def _files_of(folder: str) -> Iterator[str]:
 
 
 def _stage_step(
-    ready: Staging, n: int, step: FileStep, new_files: Mapping[str, FileAttributes], laid: Laid
+    ready: Staging, n: int, step: FileStep, new_files: Mapping[str, FileAttributes], laid: Laid, *, is_late: bool
 ) -> StagedStep:
     if not isinstance(step, Write):
         return step
     path = os.path.join(ready.base, step.path)
     folder = os.path.dirname(path)
-    staged = ready.place(f"new-{n}") if folder in ready.linkable else _waiting(ready.entry, ready.k, n, path)
+    is_kept, waits = folder in ready.linkable, _waiting(ready.entry, ready.k, n, path)
+    staged = ready.place(f"new-{n}") if is_kept or is_late else waits
     like = attributes_of(path) if os.path.isfile(path) else new_files[folder]
-    ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
+    if staged == waits or is_kept:
+        ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
     if lay_content(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
     laid_state = find_state(staged)
     if laid_state is None:
         raise FileNotFoundError(staged)
     state = replace(laid_state, digest=digest_of(staged, laid_state.size))
-    is_kept = folder in ready.linkable
-    return StagedWrite(
-        path=step.path, staged=staged if is_kept else None, waits=None if is_kept else staged, state=state
-    )
+    if is_kept:
+        return StagedWrite(path=step.path, staged=staged, state=state)
+    if not is_late:
+        return StagedWrite(path=step.path, waits=staged, state=state)
+    return StagedWrite(path=step.path, staged=staged, waits=waits, state=replace(state, ino=UNKNOWN_INO, ctime_ns=None))
 
 
 def _waiting(entry: Entry, k: int, n: int, path: str) -> str:

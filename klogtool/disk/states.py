@@ -15,6 +15,8 @@ from msgspec import Struct
 from klogtool.plans.plan import Delete, Rename, Truncate
 from klogtool.values import Long, Natural, PartlyCompared
 
+UNKNOWN_INO = 0  # no file has it
+
 
 class StepsDone(Struct):
     """How many steps of a run are done, of how many, and the last one; shown if the run is interrupted."""
@@ -29,7 +31,8 @@ class StepsDone(Struct):
 
 
 class FileState(PartlyCompared, frozen=True, eq=False):
-    """The state of a file. mtime_ns: None if only the system knows it, as after a cut.
+    """The state of a file. mtime_ns: None if only the system knows it, as after a cut. ino: UNKNOWN_INO if the file is
+    to be made.
 
     ctime_ns: when anything of the file was changed last. Nobody can set it, and every new or removed name changes it.
     digest: see digest.py. Both are None if unknown, and do not take part in comparison.
@@ -53,12 +56,12 @@ class FileState(PartlyCompared, frozen=True, eq=False):
 
     def is_the(self, expected: FileState) -> bool:
         """Return whether it is the same inode, with the same size and mtime."""
-        return self.ino == expected.ino and self.looks_like(expected)
+        return expected.ino in (UNKNOWN_INO, self.ino) and self.looks_like(expected)
 
 
 class StagedWrite(Struct, frozen=True, kw_only=True, tag_field="step", tag="write", omit_defaults=True):
     """A prepared file, complete and synced, replaces the one at `path`: one in the entry (staged), or one that waits in
-    the log dir (waits)."""
+    the log dir (waits). Both: of the one in the entry a copy is made there when its step comes."""
 
     path: str
     staged: str | None = None

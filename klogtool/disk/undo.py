@@ -137,20 +137,34 @@ def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
 
 def check_room(entry: Entry, manifest: Manifest) -> None:
     """Raises Refused if there is not enough space for cut-off tails, and for originals that are copied back."""
-    needed: dict[str, int] = {}
+    needed, taken = dict[str, int](), dict[str, int]()  # by folder: at most, and so far
     for record in _records_now(entry, manifest):
         copied = _names_to_copy(entry, record)
-        for name, original in record.before.items():
-            if original is not None:
+        for name in _in_order_of_undo(record):
+            if (original := record.before[name]) is not None:
                 size = original.state.size if name in copied else _size_put_back(entry, original)
-                needed[record.path] = needed.get(record.path, 0) + size
+                now = taken.get(record.path, 0) + size
+                needed[record.path] = max(needed.get(record.path, 0), now)
+                taken[record.path] = now - _size_replaced(os.path.join(record.path, name), original)
     check_space(needed)
+
+
+def _in_order_of_undo(record: RunRecord) -> Iterator[str]:
+    yield from dict.fromkeys(name for step in reversed(record.steps) for name in names_of(step))
 
 
 def _size_put_back(entry: Entry, original: Original) -> int:
     """Return the extra bytes that an original takes when it is put back, besides those in the journal."""
     copied = original.tail or (original.kept if not original.linked else None)
     return 0 if copied is None else whole_blocks(os.stat(entry.place(copied)).st_blocks * 512)
+
+
+def _size_replaced(path: str, original: Original) -> int:
+    """Return the bytes that become free when a copy of an original replaces the file that has its name now."""
+    if original.kept is None or original.linked or not os.path.lexists(path):
+        return 0
+    status = os.lstat(path)
+    return status.st_blocks * 512 if status.st_nlink == 1 else 0
 
 
 # A file with hard links elsewhere is not changed, because a backup by hard links shares its files with the log dir.
@@ -205,7 +219,7 @@ def undo_steps(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     for record in reversed(manifest.records):
         copied = _names_to_copy(entry, record)
         staged = {step.state.ino for step in record.steps if isinstance(step, StagedWrite)}
-        for name in dict.fromkeys(name for step in reversed(record.steps) for name in names_of(step)):
+        for name in _in_order_of_undo(record):
             path = os.path.join(record.path, name)
             with interrupts.held():
                 # Left by an undo that was killed. After a power failure the original may have its name beside it, since

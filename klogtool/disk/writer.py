@@ -6,6 +6,7 @@ Order of effects; each is on the device before the next:
  2. Check facts and space. Until here nothing is written but `.lock`.
  3. Create the journal's entry with the plans (plan.jsonl).
  4. For every plan: write its new contents beside their targets and read them back; keep what it changes (staging.py).
+    Where a deletion makes room first, new contents may wait in the journal.
  5. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
  6. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
     before a cut or a step in another folder. So a power failure leaves a state that some step left.
@@ -29,6 +30,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from klogtool import interrupts
+from klogtool.broker.content import FileRange
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.belonging import Belonging
@@ -51,6 +53,7 @@ from klogtool.disk.journal import (
 )
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.manifest import Home, Manifest, Progress, RunRecord
+from klogtool.disk.putting import put
 from klogtool.disk.space import check_space
 from klogtool.disk.spooling import Laid, check_laid
 from klogtool.disk.staging import room_needed, stage, staged_in_place
@@ -346,6 +349,11 @@ def do_step(disk: Disk, base: str, step: StagedStep) -> None:
     """Do one step below the folder `base`. A cut is synced; names are not."""
     path = os.path.join(base, step.path)
     match step:
+        case StagedWrite(staged=staged, waits=waits) if staged and waits:
+            if os.path.lexists(waits):  # of a run that was killed here
+                disk.delete(waits)
+            put(disk, waits, (FileRange(staged, 0, step.state.size),), attributes_of(staged))
+            disk.rename(waits, path)
         case StagedWrite():
             disk.rename(step.place, path)
         case Rename():

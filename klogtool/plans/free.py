@@ -1,7 +1,7 @@
 """free: which files to give up so that a disk has room again, the safest first.
 
 Log dirs on one file system are decided together, so that nothing that loses something goes while another one has what
-loses nothing. There is a plan for each log dir. Every step is a deletion, so carrying it out needs no room.
+loses nothing. There is a plan for each log dir. A deletion comes first, so carrying it out needs no room.
 
 What fills a disk may be none of the kinds that free knows: what is large, and stays, is told (free_untouched).
 """
@@ -43,16 +43,18 @@ from klogtool.plans.free_kinds import (
     FreeKind,
 )
 from klogtool.plans.free_segments import (
+    EPOCHS,
     Compactable,
     PlannedRetention,
     find_compactable,
     find_only_copies,
     find_past_retention,
+    find_raised_epochs,
     find_remote,
     plan_retention,
 )
 from klogtool.plans.free_untouched import Untouched, find_untouched
-from klogtool.plans.plan import Delete, Discard, Plan, Step
+from klogtool.plans.plan import Delete, Discard, Plan, Step, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.results import Result
 from klogtool.remote.metadata import RemoteMetadata, read_metadata
@@ -212,8 +214,11 @@ def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _Fre
     relied = (fact for item in taken for fact in item.candidate.facts)
     by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
+    epochs = find_raised_epochs(search.planned.get(log_dir, ()), {item.candidate.path for item in taken})
     steps = tuple(
-        step for item in sorted(taken, key=lambda item: not item.candidate.kind.undo) for step in _steps(item.candidate)
+        step
+        for item in sorted(taken, key=lambda item: not item.candidate.kind.undo)
+        for step in _steps(item.candidate, epochs)
     )
     result = _result(log_dir, question, choice, taken, search)
     discarded = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
@@ -221,12 +226,19 @@ def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _Fre
     return Plan(COMMAND, log_dir, question, facts, steps, (), result, on_disk=on_disk, on_disk_discarded=discarded)
 
 
-def _steps(candidate: Candidate) -> Iterator[Step]:
-    """Yield a deletion for each name. What is beside the log dir goes as a whole."""
-    if candidate.kind.undo:
-        yield from (Delete(os.path.relpath(name.fact.path, candidate.log_dir)) for name in candidate.names)
-    else:
+def _steps(candidate: Candidate, epochs: dict[str, bytes]) -> Iterator[Step]:
+    """Yield a deletion for each name. What is beside the log dir goes as a whole. epochs: leader-epoch-checkpoint of
+    each partition whose first segments go and that is still to be written."""
+    if not candidate.kind.undo:
         yield Discard(os.path.relpath(candidate.path, candidate.log_dir))
+        return
+    steps: list[Step] = [Delete(os.path.relpath(name.fact.path, candidate.log_dir)) for name in candidate.names]
+    if (data := epochs.pop(candidate.chain or "", None)) is not None:
+        path = os.path.join(os.path.relpath(candidate.chain or "", candidate.log_dir), EPOCHS)
+        # Before the log, which is the last name: epochs below the first segment look as if somebody had removed the
+        # segments. After an index, if there is one: the disk may be full before.
+        steps.insert(max(1, len(steps) - 1), Write(path, (data,)))
+    yield from steps
 
 
 class FreedItem(Struct, frozen=True):

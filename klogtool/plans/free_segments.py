@@ -1,16 +1,16 @@
 """free: the segments that retention no longer keeps, as `retain` decides, and only those that can simply be deleted;
 local segments that are in remote storage as well; and how much `compact` would free.
 
-`retain` leaves what a broker leaves that stops cleanly, so it also writes. Here nothing is written, because the disk
-may be full: what is left is what a broker leaves that is killed after it has deleted the segments. Its next start takes
-the log start offset and the leader epochs from the first segment. So the newest segment always stays: a log without
-segments forgets its end.
+`retain` leaves what a broker leaves that stops cleanly, so it writes more. Here the disk may be full: what is left is
+what a broker leaves that is killed after it has deleted the segments. Its next start takes the log start offset from
+the first segment, but no leader epochs: only leader-epoch-checkpoint is written, once the segments have made room. So
+the newest segment always stays: a log without segments forgets its end.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import UNSET, Struct
@@ -22,12 +22,13 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
 from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.broker.unified_log.log_loader import open_leader_epochs
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, build_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.partition import Partition
 from klogtool.plans.causes import LeftOutCause, LeftOutCure
@@ -58,6 +59,7 @@ _ORDER = (
 )
 
 
+EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, DELETED))
 
 
@@ -84,6 +86,27 @@ class PlannedRetention(Struct, frozen=True):
             if log is not None:
                 where = self.folder.log_dir, tuple(names), facts
                 yield Candidate(kind, log, *where, chain=path, why=why.get(base), settings=settings)
+
+
+def find_raised_epochs(planned: Iterable[PlannedRetention], taken: Collection[str]) -> dict[str, bytes]:
+    """Return leader-epoch-checkpoint, by partition dir, of each log whose start rises when the files `taken` go, if it
+    changes (UnifiedLog.maybeIncrementLogStartOffset). All paths are absolute."""
+    raised = dict[str, bytes]()
+    for one in planned:
+        result, path = one.plan.result, one.folder.path
+        bases = sorted(verdict.segment for verdict in one.plan.segments)
+        stays = (base for base in bases if os.path.join(path, build_file_name(FileKind.LOG, base)) not in taken)
+        first = next(stays, None)
+        # A tiered log starts in remote storage as before.
+        is_raised = isinstance(result, RetainResult) and result.log_start_offset_before < result.state.log_start_offset
+        if not is_raised or first is None or first == bases[0]:
+            continue
+        epochs = open_leader_epochs(Draft.of(path))
+        before = list(epochs.entries)
+        epochs.truncate_from_start(first)
+        if epochs.entries != before:
+            raised[path] = epochs.checkpoint()
+    return raised
 
 
 def plan_retention(

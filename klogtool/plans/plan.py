@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
@@ -129,6 +129,13 @@ def may_discard(path: str, log_dir: str) -> bool:
     up, _, name = path.partition("/")
     is_rejected = up == os.pardir and is_plain_name(name) and name.endswith(REJECTED)
     return is_rejected or is_journal_entry(path, log_dir)
+
+
+def makes_room(steps: Iterable[Step | SavedWrite]) -> bool:
+    """Return whether the steps delete and write files, and begin with a deletion: before it the disk may have no room
+    for what is written."""
+    kinds = [type(step) for step in steps if not isinstance(step, Discard)]
+    return kinds[:1] == [Delete] and len({*kinds}) > 1 and {*kinds} <= {Delete, Write, SavedWrite}
 
 
 def names_of(step: Step | SavedWrite) -> tuple[str, ...]:
@@ -275,7 +282,7 @@ class Plan(Struct, frozen=True):
     @property
     def bytes_freed(self) -> int:
         """By how many bytes the folder shrinks; below 0 if it grows."""
-        return self.bytes_leaving - self.bytes_written
+        return self.bytes_leaving - (self.bytes_written if self.on_disk is None else 0)
 
     @property
     def bytes_freed_now(self) -> int:

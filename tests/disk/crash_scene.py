@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 from crash_states import CrashStates, RecordingDisk, Stage, StageDisk, World
 from dying import after_a_start
-from made import HEAD, add_foreign_folder, contents, make_log_dir, make_moving_plans, make_plans, picture
+from made import (
+    HEAD,
+    add_foreign_folder,
+    contents,
+    make_freeing_plans,
+    make_log_dir,
+    make_moving_plans,
+    make_plans,
+    picture,
+)
 
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
@@ -52,6 +61,12 @@ def folders(box: pathlib.Path) -> Work:
     log_dir = make_log_dir(box)
     add_foreign_folder(log_dir)
     return Work(log_dir, lambda: make_moving_plans(log_dir), has_logs=False)
+
+
+def room(box: pathlib.Path) -> Work:
+    """Deletions make room first, for what is written then."""
+    log_dir = make_log_dir(box)
+    return Work(log_dir, lambda: make_freeing_plans(log_dir), has_logs=False)
 
 
 class Scene:

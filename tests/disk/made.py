@@ -25,10 +25,11 @@ Picture = dict[str, tuple[object, ...]]
 
 
 class TestsQuestion(Question, frozen=True):
-    """refuse: raise what a broker raises. moves: folders are renamed, too."""
+    """refuse: raise what a broker raises. moves: folders are renamed, too. frees: deletions, and then writes."""
 
     refuse: bool = False
     moves: bool = False
+    frees: bool = False
 
 
 QUESTION = TestsQuestion
@@ -105,6 +106,18 @@ def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
     ]
 
 
+def make_freeing_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
+    """Deletions make room for what is written."""
+    steps: list[Step] = [
+        Delete("t-0/00000000000000000020.index"),
+        Write("t-0/leader-epoch-checkpoint", (b"0\n1\n0 30\n",)),
+        Delete("t-0/00000000000000000020.log"),
+        Write(POINTS, (bytes(5000),)),
+        Delete("t-1/00000000000000000000.index"),
+    ]
+    return [make_plan(log_dir, steps, question=replace(NOTHING_ASKED, frees=True))]
+
+
 def add_foreign_folder(log_dir: pathlib.Path) -> None:
     """A folder that is no partition dir, with a folder in it."""
     (log_dir / "foo" / "inner").mkdir(parents=True)
@@ -169,5 +182,6 @@ def decide(path: str, question: TestsQuestion) -> list[Plan]:
     if question.refuse:
         raise Corrupt("a codec that there is not", path=path, position=5, kafka_class="IllegalArgumentException")
     log_dir = folder if folder.name == "kafka" else folder.parent
-    plans = make_moving_plans(log_dir) if question.moves else make_plans(log_dir)
+    make = make_freeing_plans if question.frees else make_moving_plans if question.moves else make_plans
+    plans = make(log_dir)
     return [saved.plan for saved in plans if saved.path == path and saved.plan is not None]

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from crash_scene import Scene, Work, files, folders, told
+from crash_scene import Scene, Work, files, folders, room, told
 from crash_states import CrashStates, RecordingDisk
 from mortal import Attics
 
@@ -67,6 +67,23 @@ def test_an_undo_that_died_can_be_run_again(scene: Scene, where: str) -> None:
         scene.put(world)
         told(scene.check_undo, f"after {n} calls")
     assert len(states.changes) > 50
+
+
+@pytest.mark.parametrize("make", [room])
+@every_place
+def test_what_is_written_once_there_is_room_is_undone_and_finished(scene: Scene, where: str) -> None:
+    for n, world in scene.states.walk_deaths(*LOSSES[where]):
+        for check in (scene.check_undo, scene.check_resume):
+            scene.put(world)
+            told(check, f"after {n} calls")
+    scene.put(scene.states.dead(len(scene.states.changes), "nothing"))
+    entry = scene.entry()
+    assert entry is not None
+    recorded = RecordingDisk(scene.stage)
+    undo(entry, disk=recorded)
+    for n, world in CrashStates(recorded).walk_deaths(*LOSSES[where]):
+        scene.put(world)
+        told(scene.check_undo, f"in an undo, after {n} calls")
 
 
 @pytest.mark.slow

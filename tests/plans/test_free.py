@@ -27,6 +27,7 @@ from klogtool.plans.plan import Discard
 from klogtool.plans.saved_plan import check_step
 
 NOW = ["--now", "2026-11-22", "--config", "retention.ms=604800000"]  # nothing goes by a default
+EPOCHS = "leader-epoch-checkpoint"
 ID = "0123456789abcdef0123456789abcdef"
 
 
@@ -225,9 +226,16 @@ def test_after_a_kill_at_any_step_it_loads_as_before(fixture: str, tmp_path: pat
     before = {path: loads(pathlib.Path(path)) for path in loaded}
     assert all(path in answers for path, answers in before.items())
     assert any(str((log_dir / step["path"]).parent) in loaded for step in plan["steps"])
+    freed = shutil.copytree(log_dir, tmp_path / "freed")
+    words = ["--config", "retention.ms=1000", "--except", "stray", "--bytes", "1TiB", "--apply", "--no-undo"]
+    assert run("free", freed, *NOW, *words).status == 1
     for step in plan["steps"]:
-        (log_dir / step["path"]).unlink()
-        folder = (log_dir / step["path"]).parent  # no other partition's recovery looks there
+        path = log_dir / step["path"]
+        if step["step"] == "write":
+            path.write_bytes((freed / step["path"]).read_bytes())
+        else:
+            path.unlink()
+        folder = path.parent  # no other partition's recovery looks there
         assert str(folder) not in loaded or loads(folder) == before[str(folder)], step
     after = loads(log_dir)
     assert after == {path: whole[path] for path in after}
@@ -624,3 +632,30 @@ def test_nothing_is_named_where_the_bytes_are_reached(log_dir: pathlib.Path) -> 
     (answer,) = free([log_dir], "--bytes", "1KiB")
     assert answer["reached"]
     assert answer["untouched"] == []
+
+
+@pytest.mark.parametrize(
+    "asked", [[], ["--only", "retention", "--bytes", "4096"], ["--only", "retention", "--bytes", "20000"]]
+)
+def test_leader_epochs_begin_where_the_log_does(tmp_path: pathlib.Path, asked: list[str]) -> None:
+    """As after a broker's retention (UnifiedLog.maybeIncrementLogStartOffset): epochs below the first segment would
+    show that its records are missing."""
+    log_dir = writable_copy("retention/logdir", tmp_path / "logs")
+    retained = shutil.copytree(log_dir, tmp_path / "retained")
+    assert run("retain", retained, *NOW, "--apply").status == 0
+    logs = {path: path.parent for path in log_dir.glob("*-[0-9]/*.log")}
+    before = {folder: (folder / EPOCHS).read_bytes() for folder in logs.values() if (folder / EPOCHS).exists()}
+    words = asked or ["--bytes", "1TiB"]
+    assert run("free", log_dir, *NOW, "--except", "stray", *words, "--apply", "--no-undo").status in (0, 1)
+    raised = {folder for path, folder in logs.items() if not path.exists()} & before.keys()
+    assert raised
+    for folder, epochs in before.items():
+        now, base = (folder / EPOCHS).read_bytes(), min(int(path.stem) for path in folder.glob("*.log"))
+        assert now == (f"0\n1\n0 {base}\n".encode() if folder in raised else epochs), folder
+        of_retain = retained / folder.name
+        if min(int(path.stem) for path in of_retain.glob("*.log")) == base:
+            assert now == (of_retain / EPOCHS).read_bytes()
+    rows = map(json.loads, run("doctor", log_dir, *NOW, "--format", "json").out.splitlines())
+    claims = [row for row in rows if row["type"] == "claim" and row["about"] == "partition"]
+    assert claims
+    assert not [row for row in claims if row["gone_already"]["witness"]]
