@@ -201,11 +201,6 @@ class ProducerStateManager:
         return [self._unreplicated[offset] for offset in sorted(self._unreplicated)]
 
     @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the first open transaction begins."""
-        return self._first_offsets[0] if self._first_offsets else None
-
-    @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction begins that is open, or ended above the high watermark."""
         return min((*self._first_offsets[:1], *self._unreplicated), default=None)

@@ -42,6 +42,10 @@ def marker(offset: int, *, pid: int = 1, epoch: int = 0, aborts: bool = True, co
     return parse_batch(build_batch([record], is_transactional=True, is_control=True, **header))
 
 
+def begins_of_open(state: ProducerStateManager) -> list[int]:
+    return [txn.first_offset for txn in state.ongoing_txns]
+
+
 def empty_marker(offset: int, *, pid: int = 1) -> RecordBatch:
     built = build_batch(
         [], base_offset=offset, last_offset=offset, producer_id=pid, producer_epoch=0, is_control=True, max_timestamp=-1
@@ -81,11 +85,11 @@ def test_batches_without_a_producer_only_move_the_end() -> None:
 
 def test_transactions_open_and_end() -> None:
     state = after(data(0, txn=True), data(1, pid=2, txn=True))
-    assert (state.first_undecided_offset, state.first_unstable_offset) == (0, 0)
+    assert (begins_of_open(state), state.first_unstable_offset) == ([0, 1], 0)
     # What is stable ends where the other producer's transaction begins.
     assert state.apply(marker(2)) == AbortedTxn(0, 1, 0, 2, 1)
     assert state.apply(marker(3, pid=2, aborts=False)) is None
-    assert (state.first_undecided_offset, state.first_unstable_offset) == (None, 0)
+    assert (begins_of_open(state), state.first_unstable_offset) == ([], 0)
     state.on_high_watermark_updated(3)
     assert [txn.producer_id for txn in state.unreplicated_txns] == [2]
     state.on_high_watermark_updated(4)
@@ -109,7 +113,7 @@ def test_a_marker_of_the_next_epoch_forgets_the_batches() -> None:
 def test_a_marker_that_compaction_emptied_changes_nothing() -> None:
     state = after(data(0, txn=True))
     assert state.apply(empty_marker(1)) is None
-    assert state.first_undecided_offset == 0
+    assert begins_of_open(state)[0] == 0
 
 
 def test_data_outside_of_an_open_transaction_is_refused() -> None:
@@ -130,7 +134,7 @@ def test_expired_producers_are_not_taken_from_a_snapshot_unless_a_transaction_is
     assert state.is_empty
     state.load(entries, 999 + DAY_MS, DAY_MS)
     assert list(state.producers) == [1, 3]
-    assert state.first_undecided_offset == 5
+    assert begins_of_open(state)[0] == 5
 
 
 def test_a_snapshot_that_is_taken_over_is_the_same() -> None:
