@@ -19,7 +19,6 @@ from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
-from klogtool.doctor.false_offset_index import find_false_entry
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.measured import find_doubtful_copies, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
@@ -45,6 +44,7 @@ from klogtool.plans.recover import RecoverQuestion, log_bytes, recover_partition
 from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
+from klogtool.verify.false_offset_index import find_false_entry
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names

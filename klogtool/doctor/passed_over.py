@@ -25,7 +25,6 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
 from klogtool.doctor.claims import HiddenBy, OffsetRange, WhyUnknown
-from klogtool.doctor.false_offset_index import find_false_entry, has_false_entry
 from klogtool.doctor.readable import Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
@@ -37,6 +36,7 @@ from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 from klogtool.plans.recover_reach import claimed_end
 from klogtool.salvage.stretches import Rejected, walk_stretches
+from klogtool.verify.false_offset_index import find_false_entry, has_false_entry
 
 LEAST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads
 FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes

@@ -36,6 +36,7 @@ segment_report    what the check of a segment reports beside its findings
 
 stops             what prevents the start of a broker, with Kafka's exception
 choosing_cures    which cure each finding of a partition gets
+false_offset_index  offset indexes that lead consumers past batches, and that a start leaves as they are
 clean_start       what a start makes of false side files that it believes
 cures             cures as shell commands
 identity          whose partition a folder is, by its name and its topic id, and the cures

@@ -14,14 +14,12 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
-from klogtool.format.framing import Frame
 from klogtool.format.names import parse_file_name
 from klogtool.log.file import Unreadable
-from klogtool.log.probing import Probe
 from klogtool.verify.causes import CheckpointCause, FindingCause, IndexCause
 from klogtool.verify.cures import rebuild_index
+from klogtool.verify.false_offset_index import find_misled
 from klogtool.verify.findings import Area, Cure, Finding, Kind, Severity
 from klogtool.verify.stops import reason_of_stop, stop_of
 
@@ -72,27 +70,12 @@ def _misleading(findings: Sequence[Finding], log: LoadedLog) -> Iterator[Finding
     for finding in findings:
         base = _base_of(finding.path) if finding.id is Kind.INDEX_ENTRY else None
         segment = None if base is None or base in log.report.recovered else log.segments.floor(base)
-        asked = None if segment is None or segment.base_offset != base else _misled(log, segment)
+        asked = None if segment is None or segment.base_offset != base else find_misled(log, segment)
         if asked is None:
             yield finding
         else:
             reason = IndexCause.READERS_MISS(found=finding.reason, offset=asked)
             yield replace(finding, reason=reason, loses=True)
-
-
-def _misled(log: LoadedLog, segment: LogSegment) -> int | None:
-    """Return the offset from which a fetch is led past batches, of the two with which consumers begin in a segment."""
-    following = log.segments.higher(segment.base_offset)
-    is_inside = following is None or log.log_start_offset < following.base_offset
-    for asked in (segment.base_offset, log.log_start_offset) if is_inside else (segment.base_offset,):
-        if asked < segment.base_offset or asked < log.log_start_offset:
-            continue
-        position = max(0, segment.offset_index.lookup(asked).position)
-        with segment.open_log() as file:
-            frame = Probe(file, end=file.size, lowest=0).frame(position) if 0 < position < file.size else None
-        if position and not (isinstance(frame, Frame) and frame.offset <= asked):
-            return asked
-    return None
 
 
 def _ends_early(findings: Sequence[Finding], log: LoadedLog, end_offset: int) -> Iterator[Finding]:

@@ -58,8 +58,19 @@ def walk_false(segment: LogSegment, entries: Iterable[OffsetIndexEntry]) -> Iter
     with segment.open_log() as file:
         probe = Probe(file, end=file.size, lowest=0)
         for entry in entries:
-            if entry.position > 0 and not _is_true(probe, segment.base_offset, entry):
+            if not _leads_to(probe, segment.base_offset, entry.offset, entry.position):
                 yield FalseEntry(segment.base_offset, entry.offset, entry.position)
+
+
+def find_misled(log: LoadedLog, segment: LogSegment) -> int | None:
+    """Return the offset with which consumers begin in a segment, its first one or the log start, if a fetch from there
+    is led past batches. Raises Unreadable."""
+    asked, following = max(segment.base_offset, log.log_start_offset), log.segments.higher(segment.base_offset)
+    if following is not None and following.base_offset <= asked:
+        return None
+    with segment.open_log() as file:
+        probe, position = Probe(file, end=file.size, lowest=0), segment.offset_index.lookup(asked).position
+        return None if _leads_to(probe, segment.base_offset, asked, position) else asked
 
 
 def _opened(log: LoadedLog, segment: LogSegment) -> OffsetIndex | None:
@@ -73,16 +84,19 @@ def _opened(log: LoadedLog, segment: LogSegment) -> OffsetIndex | None:
         return None
 
 
-def _is_true(probe: Probe, base_offset: int, entry: OffsetIndexEntry) -> bool:
-    found = probe.frame(entry.position)
-    if isinstance(found, Frame) and base_offset <= found.offset <= entry.offset:
+def _leads_to(probe: Probe, base_offset: int, asked: int, position: int) -> bool:
+    """Return whether who walks on from a position comes to the batch of an offset. A negative one is the beginning."""
+    if position <= 0:
         return True
-    before, position = None, 0
-    while position < entry.position and isinstance(frame := probe.frame(position), Frame):
-        before, position = frame, position + frame.size
+    found = probe.frame(position)
+    if isinstance(found, Frame) and base_offset <= found.offset <= asked:
+        return True
+    before, at = None, 0
+    while at < position and isinstance(frame := probe.frame(at), Frame):
+        before, at = frame, at + frame.size
     # The walk goes by lengths, and offsets have no checksum: damage may be the reason.
-    if before is None or probe.judge(before.position) is None or position < min(entry.position, probe.end):
+    if before is None or probe.judge(before.position) is None or at < min(position, probe.end):
         return True
-    if position > entry.position:
+    if at > position:
         return False
-    return FrameReader(probe.file).last_offset(before) < entry.offset
+    return FrameReader(probe.file).last_offset(before) < asked
