@@ -36,7 +36,7 @@ from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.erased_witness import ErasedWitness
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
-from klogtool.plans.plan import Delete, Plan, Step
+from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_reach import find_orphans
@@ -284,8 +284,11 @@ def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = Fal
         yield _planned(AdviceCause.SALVAGE(), salvage(path), remedy, plan, strategy, patient)
 
 
-def _is_of_log(step: Step) -> bool:
-    return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
+def _changes_logs(plan: Plan) -> bool:
+    """Return whether a plan changes what logs have. To complete a swap changes none: damage in a `.swap` stays."""
+    if isinstance(plan.result, Recovery):
+        return bool(plan.result.truncated or plan.result.deleted_segments)
+    return any(step.path.endswith(FileKind.LOG.value) for step in plan.steps)
 
 
 def _recovering(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
@@ -358,7 +361,7 @@ def _decided(remedy: Remedy, *, must_change_logs: bool = False) -> Plan | None:
     try:
         plans = decide(remedy.command, remedy.path, remedy.question)
         plan = next((plan for plan in plans if plan.path == remedy.path), None)
-        if plan is None or touches_other(plan) or (must_change_logs and not any(map(_is_of_log, plan.steps))):
+        if plan is None or touches_other(plan) or (must_change_logs and not _changes_logs(plan)):
             return None
         return plan
     except KlogError:

@@ -183,6 +183,9 @@ class _Cures:
                 find_span_only_in(path, self._state.reports) for path in (f.path for f in left) if _is_log(path)
             )
             return self._salvage() if is_alone else in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in left))
+        # A swap that a recovery completes keeps its damage.
+        if any(_is_in_swap(f) and f.field not in f.id.row.served for f in findings):
+            return self._salvage()
         return in_turn(*self._of_stops, recover(self._state.path, CLEAN))
 
     # Side files.

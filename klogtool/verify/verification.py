@@ -18,15 +18,17 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, knows_policy
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.config import LogConfig
+from klogtool.broker.draft import Draft
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import TOLERANT_RULES, rules_of
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
+from klogtool.log.offset_ranges import Offsets
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
@@ -40,7 +42,7 @@ from klogtool.verify.identity_cures import find_topic_id, write_partition_metada
 from klogtool.verify.index_damage import OFFSETS, TIMES
 from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
-from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
+from klogtool.verify.swaps import JudgedSwaps, LogOffsets, SwapTerms, judge_swaps, offsets_in_log
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
@@ -377,6 +379,7 @@ class _Verification:
             else:
                 findings = self._weigh_deleted(begun, layout, findings)
                 findings = self._weigh_believed(begun, layout, findings)
+                findings = list(_without_gaps_of(swaps, layout, findings))
             # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
             wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
             findings = [
@@ -635,6 +638,26 @@ def _damage_in_swaps(layout: Layout, swaps: JudgedSwaps) -> Iterator[Finding]:
         found, report = verify_segment(Segment(path), SegmentContext(MAX_LONG))
         found = [each for each in found if each.path == path and each.severity is Severity.ERROR]
         yield from _with_name(report, found)
+
+
+def _without_gaps_of(swaps: JudgedSwaps, layout: Layout, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings without gaps between segments where a start puts a `.swap`: damage in it is told by itself."""
+    spans, files = Offsets(), Draft.of(layout.path).before if swaps.renamed else {}
+    names = {name: base for name in swaps.renamed if (base := parse_file_name(name).base_offset) is not None}
+    bases = sorted({*layout.segments, *names.values()})
+    for name, base in names.items():
+        found = offsets_in_log(files[name].content) if name in files else LogOffsets()
+        following = next((each for each in bases if each > base), MAX_LONG)
+        last = max((last for _, last in found.all.ranges), default=base) if found.is_whole else following - 1
+        spans.add(base, max(base, last))
+    for finding in findings:
+        lowest, highest = finding.first_offset or 0, finding.last_offset
+        if finding.id != Kind.SEGMENT_GAP or highest is None:
+            yield finding
+        else:
+            yield from (
+                replace(finding, first_offset=low, last_offset=high) for low, high in spans.holes(lowest, highest)
+            )
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:

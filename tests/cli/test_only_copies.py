@@ -60,3 +60,50 @@ def test_what_only_a_left_over_has_is_kept_by_cures_in_any_order(seed: int, tmp_
         found = verified(["logs"], tmp_path, NOW_MS)
     assert not [record for record in whole - readable_records(log_dir) if record[4] not in MARKERS]
     assert not lost(log_dir)
+
+
+def swap_with_damage(rng: random.Random, log_dir: pathlib.Path) -> None:
+    """The only copy of a segment is a `.swap` that a start makes a segment of; one bit of its records is wrong."""
+    log = log_dir / "t-0" / f"{rng.choice(BASES[:3]):020d}.log"
+    swap = log.rename(log.with_name(f"{log.name}.swap"))
+    for kind in (".index", ".timeindex"):
+        if rng.random() < 0.7:
+            log.with_suffix(kind).rename(log.with_name(f"{log.stem}{kind}.swap"))
+    flip_bit(swap, rng.randrange(21, swap.stat().st_size), rng.randrange(8))
+    if rng.random() < 0.5:
+        (log_dir / ".kafka_cleanshutdown").unlink()
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("seed", range(48))
+def test_damage_in_a_swap_is_cured_and_does_not_move_into_the_log(seed: int, tmp_path: pathlib.Path) -> None:
+    rng, log_dir = random.Random(seed), tmp_path / "logs"
+    shutil.copytree(SOURCE, log_dir)
+    swap_with_damage(rng, log_dir)
+    kept = readable_records(log_dir)
+    found = verified(["logs"], tmp_path, NOW_MS)
+    assert not [one for one in found if one.id == "segment-gap"]
+    (cure,) = {one.cure for one in found if one.path.endswith(".log.swap")}
+    carry_out(cure, tmp_path)
+    assert [one for one in verified(["logs"], tmp_path, NOW_MS) if one.severity == "error"] == []
+    assert readable_records(log_dir) == kept
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("seed", range(48))
+def test_what_the_doctor_advises_for_damage_in_a_swap_helps(seed: int, tmp_path: pathlib.Path) -> None:
+    rng, log_dir = random.Random(seed), tmp_path / "logs"
+    shutil.copytree(SOURCE, log_dir)
+    swap_with_damage(rng, log_dir)
+    kept = readable_records(log_dir)
+    words = ["doctor", "logs", "--now", str(NOW_MS)]
+    rows = [json.loads(line) for line in run_here([*words, "--json"], tmp_path).out.splitlines()]
+    damaged = [row for row in rows if row["type"] == "ahead" and row["what"] == "damaged"]
+    numbers = [row["number"] for row in rows if row["type"] == "option" and " COPY " not in row["command"]]
+    assert bool(numbers) >= bool(damaged)
+    for number in numbers[:1]:
+        assert run_here([*words, "--fix", "--option", str(number), "--plan-out", "plan.json"], tmp_path).status == 0
+        assert run_here(["apply", "plan.json"], tmp_path).status in (0, 1)
+        again = [json.loads(line) for line in run_here([*words, "--json"], tmp_path).out.splitlines()]
+        assert [row for row in again if row["type"] == "ahead" and row["what"] == "damaged"] == []
+        assert readable_records(log_dir) == kept
