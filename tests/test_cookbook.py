@@ -56,4 +56,4 @@ def test_a_page_has_the_five_steps_and_is_in_the_index(page: pathlib.Path) -> No
 
 
 def test_there_is_a_page_for_each_trouble() -> None:
-    assert len(PAGES) == 20
+    assert len(PAGES) == 21

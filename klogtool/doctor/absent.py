@@ -15,6 +15,8 @@ from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import NoLogDir, open_path
+from klogtool.verify.stops import refuses
+from klogtool.verify.verify_log_dirs import NO_READABLE
 from klogtool.verify.verify_voters import find_directory_id
 
 _META = FileKind.META_PROPERTIES.value
@@ -35,7 +37,15 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
         first = folders.setdefault((about.st_dev, about.st_ino), path)
         if first != path:
             again.append(named_twice(path, first, paths))
-    return tuple(folders.values()), (*map(_absent, errors), *again)
+    is_any_known = any(map(_has_identity, folders.values()))
+    return tuple(folders.values()), (*(_absent(path, is_any_known=is_any_known) for path in errors), *again)
+
+
+def _has_identity(log_dir: str) -> bool:
+    try:
+        return LogDir(log_dir).meta_properties is not None
+    except KlogError:  # reported by itself
+        return False
 
 
 def is_empty_folder(path: str) -> bool:
@@ -76,10 +86,12 @@ def named_twice(path: str, first: str, paths: Sequence[str]) -> Ahead:
     return Ahead(path, What.REFUSES, AheadCause.NAMED_TWICE(first=first), stop=stop, cure=cure)
 
 
-def _absent(path: str) -> Ahead:
+def _absent(path: str, *, is_any_known: bool) -> Ahead:
+    """is_any_known: another log dir has a readable meta.properties."""
     cure = AdviceCause.MOUNT()
     if os.path.isfile(path):
         stop = stop_at("no-folder", is_fatal=False, path=os.path.join(path, _META))
         return Ahead(path, What.OFFLINE, AheadCause.LOG_DIR_IS_FILE(), stop=stop, cure=cure)
     cause = AheadCause.NOTHING_THERE if os.path.isdir(path) else AheadCause.NOT_THERE
-    return Ahead(path, What.REFUSES, cause(meta=_META), stop=stop_at("no-meta-properties", path=path), cure=cure)
+    stop = stop_at("no-meta-properties", path=path) if is_any_known else refuses("RuntimeException", NO_READABLE)
+    return Ahead(path, What.REFUSES, cause(meta=_META), stop=stop, cure=cure)

@@ -117,7 +117,7 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
             if point.cure is not None
         ]
     if not options:
-        options = [_last_resort(point, patient) for point in trouble.ahead]
+        options = [option for point in trouble.ahead for option in _last_resorts(point, patient)]
     once: dict[Text, Option] = {}
     for option in options:
         once.setdefault(option.command, option)
@@ -225,13 +225,24 @@ def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
             yield option if price.readable is None else priced(option, price)
 
 
+def _last_resorts(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield what is left where nothing mends: no trouble ends without a word on what to do."""
+    path, metadata = point.path, patient.cluster.metadata
+    if point.what is not What.METADATA_LOST:
+        yield _last_resort(point, patient)
+        return
+    command = AdviceCause.COPY_FROM_CONTROLLER(path=quoted(path), name=os.path.basename(path))
+    yield by_hand(path, command, AdviceCause.COPY_OF_CONTROLLER())
+    if metadata is not None and not metadata.topic_ids:  # else fleet metadata refuses
+        log_dirs = " ".join(map(quoted, patient.log_dirs))
+        command = AdviceCause.REBUILD_METADATA(log_dirs=log_dirs, path=quoted(path))
+        yield by_hand(path, command, AdviceCause.METADATA_FROM_DISKS())
+
+
 def _last_resort(point: Ahead, patient: Patient) -> Option:
-    """Return what is left where nothing mends: no trouble ends without a word on what to do."""
     path = point.path
     if point.what is What.LEFT_OUT:
         return by_hand(path, AdviceCause.NAME_LEFT_OUT(paths=" ".join(map(quoted, patient.log_dirs))), looks=True)
-    if point.what is What.METADATA_LOST:
-        return by_hand(path, AdviceCause.COPY_FROM_CONTROLLER(path=quoted(path), name=os.path.basename(path)))
     is_partition = patient.holds(path) and path not in patient.log_dirs
     partition = patient.partition_of(path) if is_partition else None
     if partition is None or partition.topic in (None, METADATA_TOPIC) or not os.path.isdir(partition.path):

@@ -319,7 +319,9 @@ class Diagnosis(Struct, frozen=True):
     unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked. tiered: what of
     tiered logs is safe to lose, if a store was named. skips_leaders: a partition that this broker leads is in a log dir
     that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`). promoted:
-    -future folders that become partitions."""
+    -future folders that become partitions. may_be_copy: this is a copy of partition dirs, or the log dir of a broker
+    that lost its own files: it is judged as a log dir with these partitions. lacks_metadata: the log dirs do not show
+    whether the cluster has these partitions."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -334,6 +336,8 @@ class Diagnosis(Struct, frozen=True):
     tiered: tuple[SafePart, ...] = ()
     skips_leaders: bool = False
     promoted: tuple[str, ...] = ()
+    may_be_copy: bool = False
+    lacks_metadata: bool = False
 
     @property
     def points(self) -> tuple[Ahead, ...]:

@@ -35,7 +35,10 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     points = diagnosis.points
     starts = diagnosis.starts is not Starts.REFUSES
     may_end = starts and any(point.may_end for point in points)
-    yield _of_process(diagnosis, None if may_end else starts)
+    if diagnosis.may_be_copy:  # then no broker starts on it as it is
+        yield BrokerClaim(None, reason=WhyUnknown.ELSEWHERE)
+    else:
+        yield _of_process(diagnosis, None if may_end else starts)
     off, unserved, failing = (
         {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if is_one(point)}
         for is_one in (
@@ -73,8 +76,11 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
                 claim = _not_for_sure(claim, WhyUnknown.WHILE_IT_RUNS)
             if prospect.path in forgotten:
                 claim = _not_for_sure(claim, WhyUnknown.ELSEWHERE)
-            is_open = claim.served and is_delta_cut
-            yield replace(claim, served=None, reason=WhyUnknown.WHILE_IT_RUNS) if is_open else claim
+            if claim.served and is_delta_cut:
+                claim = replace(claim, served=None, reason=WhyUnknown.WHILE_IT_RUNS)
+            elif claim.served and diagnosis.lacks_metadata:
+                claim = replace(claim, served=None, reason=WhyUnknown.ELSEWHERE)
+            yield claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
 
 

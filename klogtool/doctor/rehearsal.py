@@ -63,7 +63,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.process_pool import in_processes
 from klogtool.log.second_reading import read_again
 from klogtool.plans.recover import RecoverQuestion, log_bytes
-from klogtool.plans.start_problems import find_start_problems, replay_problems
+from klogtool.plans.start_problems import find_start_problems, may_be_copy, replay_problems
 from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.safe_to_lose import SafePart, find_safe_part
@@ -99,6 +99,7 @@ class _SeenOnDisks(Struct, frozen=True):
     cluster: Cluster
     points: tuple[Ahead, ...]
     rehearsed: tuple[Rehearsed, ...]
+    may_be_copy: bool
 
 
 def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
@@ -120,14 +121,15 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
 
 def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
+    is_copy = may_be_copy(named, how.circumstances)
     cluster = read_cluster(log_dirs, how.circumstances)
-    points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances)))
+    points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances, named)))
     first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed)
+    return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed, is_copy)
 
 
 def _in_order(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed]) -> Iterator[Ahead]:
@@ -217,6 +219,8 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         tuple(part for part in tiered if isinstance(part, SafePart)),
         skips_leaders,
         tuple(promoted),
+        found.may_be_copy,
+        _lacks_metadata(found.cluster),
     )
 
 
@@ -347,7 +351,9 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
 
 def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[Reason]:
     cluster = found.cluster
-    if cluster.metadata is None and cluster.topic_ids:
+    if found.may_be_copy:
+        yield NoteCause.MAY_BE_COPY()
+    elif _lacks_metadata(cluster):
         yield NoteCause.NO_METADATA()
     elif cluster.metadata is not None and cluster.metadata.problem is not None:
         yield NoteCause.METADATA_NOT_WHOLE(why=cluster.metadata.problem)
@@ -357,6 +363,11 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from _walk_unclean_notes(found.log_dirs, cluster)
+
+
+def _lacks_metadata(cluster: Cluster) -> bool:
+    """Return whether brokers with topic ids wrote here, and no log dir has the metadata with which they compare."""
+    return cluster.metadata is None and cluster.topic_ids
 
 
 def _unled(off: Sequence[str], *, skips: bool) -> Iterator[Reason]:

@@ -251,7 +251,11 @@ def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
     """Return the cluster id. Raises Refused."""
     for one in collected:
         if one.broker.node_id is None or one.broker.node_id < 0 or one.broker.cluster_id is None:
-            raise Refused("the broker's node id or cluster id is not known: meta.properties is missing", path=one.path)
+            raise Refused(
+                "the broker's node id or cluster id is not known: meta.properties is missing",
+                path=one.path,
+                cure="Write it, and collect again: klogtool doctor LOGDIR --config-file server.properties says how.",
+            )
     by_node: dict[int, str] = {}
     for one in collected:
         if _node(one) in by_node:

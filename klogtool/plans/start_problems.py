@@ -17,7 +17,7 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
-from klogtool.log.log_dirs import is_log_dir
+from klogtool.log.log_dirs import FolderKind, kind_of_folder
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.causes import KraftCause
@@ -34,11 +34,15 @@ from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay
 
 
-def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[Finding]:
+def find_start_problems(
+    paths: Sequence[str], circumstances: Circumstances, named: Sequence[str] | None = None
+) -> list[Finding]:
     """Return the findings at which the broker of these log dirs stops; those that end it first. A checkpoint is not
-    read if its value was given."""
+    read if its value was given. named: with the log dirs that are not there; None: these."""
     log_dirs = [LogDir(path) for path in paths]
     result = list(_of_log_dirs(log_dirs, circumstances))
+    if may_be_copy(named or paths, circumstances):
+        result = [finding for finding in result if finding.id is not Kind.META_PROPERTIES_MISSING]
     # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
     unread = [finding for finding in result if _is_unread_identity(finding)]
     if unread:
@@ -73,20 +77,23 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
     }
     needed = [kind for kind in circumstances.checkpoints_read if stands_in.get(kind) is None]
     rules = rules_of(circumstances.kafka)
-    findings = [finding for finding in verify_log_dirs(log_dirs, rules) if not _is_copy(finding, log_dirs)]
+    findings = list(verify_log_dirs(log_dirs, rules))
     findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
     for finding in findings:
         yield from _stopping(finding, os.path.dirname(finding.path))
 
 
-def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
-    """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
-    a log dir is there, also no bootstrap.checkpoint, and the user did not name it as one of several log dirs. Beside
-    the metadata of a cluster other files may never have been: a controller of 4.4 writes none."""
-    if finding.id != Kind.META_PROPERTIES_MISSING or len(log_dirs) > 1:
+def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
+    """Return whether this is one folder into which somebody may have copied partition dirs: no file that brokers keep
+    in a log dir is there, nor the metadata of a cluster, and server.properties does not name it. The log dir of a
+    broker from which all these files were deleted looks the same."""
+    if len(paths) != 1 or kind_of_folder(paths[0]) is not FolderKind.BARE:
         return False
-    has_metadata = any(partition.topic_partition == METADATA_PARTITION for partition in log_dirs[0].partitions)
-    return not has_metadata and not is_log_dir(log_dirs[0].path) and log_dirs[0].bootstrap_snapshot is None
+    path = paths[0]
+    brokers = (FileKind.LOCK.value, FileKind.BOOTSTRAP_SNAPSHOT.value, str(METADATA_PARTITION))
+    named = (*circumstances.log_dirs, circumstances.metadata_log_dir or "")
+    is_named = os.path.realpath(path) in map(os.path.realpath, filter(None, named))
+    return not is_named and not any(os.path.lexists(os.path.join(path, name)) for name in brokers)
 
 
 def _of_partitions(log_dir: LogDir) -> Iterator[Finding]:

@@ -187,6 +187,7 @@ def headline(diagnosis: Diagnosis) -> str:
     """Return the verdict in one sentence. Names alone (`--quick`) are no promise that nothing is lost."""
     count = len(diagnosis.log_dirs)
     disks = "this log dir" if count == 1 else f"these {count} log dirs"
+    disks = "a log dir with these partitions" if diagnosis.may_be_copy else disks
     return f"A broker {diagnosis.kafka} {_fate_on(diagnosis, disks)}."
 
 
@@ -207,7 +208,7 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
         return f"would start on {disks}, as far as names and small files tell (--quick){_condition(diagnosis.lead)}"
     if diagnosis.lead.elected and diagnosis.lead.ends:
         return f"comes up on {disks} and NEVER REACHES THE CONTROLLER: it {_end_text(diagnosis.lead)}"
-    condition = _condition(diagnosis.lead)
+    condition = _condition(diagnosis.lead) or _condition_of_metadata(diagnosis)
     if any(point.what is What.METADATA_BEHIND for point in diagnosis.points):
         return f"would start on {disks} and MAY LOSE METADATA{condition}"
     return f"would start on {disks} {f'and loses {nothing}{condition}' if condition else f'and lose {nothing}'}"
@@ -221,6 +222,13 @@ def _condition(lead: Leadership) -> str:
         return " if the controllers of its cluster elect a leader, which is not known here"
     voters = ", ".join(map(str, lead.voters))
     return f" if {lead.needed} of the voters {voters} elect a leader, which is not known here"
+
+
+def _condition_of_metadata(diagnosis: Diagnosis) -> str:
+    """Return that the cluster has to have the partitions, if nothing here shows that. A copy is told by itself."""
+    if not diagnosis.lacks_metadata or diagnosis.may_be_copy:
+        return ""
+    return " if the metadata of its cluster has these partitions, which is not known here"
 
 
 def _end_text(lead: Leadership) -> str:
@@ -281,10 +289,17 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
             yield label, _numbers_text(losing)
     for line in _stays(diagnosis):
         yield "stays", line
+    if diagnosis.may_be_copy:
+        yield "unknown", _COPY_OR_LOG_DIR
     fix = _fix_command(diagnosis)
     if fix is not None:
         yield "run", f"{fix}    # nothing is changed yet"
         yield "then", "klogtool apply plan.json; run klogtool doctor again; start the broker"
+
+
+_COPY_OR_LOG_DIR = (
+    "is this folder a copy of partition dirs, or a broker's log dir that lost meta.properties? On that no broker starts"
+)
 
 
 def _numbers_text(losing: Sequence[Ahead]) -> str:

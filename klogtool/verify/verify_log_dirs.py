@@ -37,6 +37,7 @@ from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with
 
 ANOTHER_BROKER = CureCause.OTHER_BROKERS_DISK()
 DIRECTORY_ID = "directory_id"  # the field of a finding
+NO_READABLE = "No readable meta.properties files found."
 WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
 MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that it moves
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
@@ -48,9 +49,10 @@ def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) 
     rules: those of the release whose words an exception has.
     """
     identities: dict[str, MetaProperties] = {}
-    for log_dir in log_dirs:
+    of_identity = [list(_verify_meta_properties(log_dir, identities, rules)) for log_dir in log_dirs]
+    for log_dir, findings in zip(log_dirs, of_identity, strict=True):
         yield from _verify_names(log_dir)
-        for finding in _verify_meta_properties(log_dir, identities, rules):
+        for finding in findings if identities else map(_as_in_all, findings):
             is_to_be_written = finding.cured_by is None and finding.id in WRITTEN_ANEW
             yield (
                 replace(finding, cured_by=write_meta_properties(finding.path, log_dirs))
@@ -143,6 +145,14 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         word = "reserved" if rules.spells_reserved else "resrved"
         stop = refuses("RuntimeException", f"Invalid {word} directory ID {reserved} found in {log_dir.path}")
         yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cured_by=cure, stop=stop)
+
+
+def _as_in_all(finding: Finding) -> Finding:
+    """Return the finding with what a broker says if no log dir has a readable meta.properties, which is the first that
+    it looks at (MetaPropertiesEnsemble.verify)."""
+    if finding.id is not Kind.META_PROPERTIES_MISSING:
+        return finding
+    return replace(finding, stop=refuses("RuntimeException", NO_READABLE))
 
 
 def _knows_meta_properties(log_dir: LogDir) -> bool:
