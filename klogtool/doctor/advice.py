@@ -8,6 +8,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What, by_hand
 from klogtool.doctor.causes import AdviceCause
@@ -95,7 +96,7 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.FUTURE_EMPTIED: future_options,
     What.REPLACED: future_away_options,
     What.IGNORED: set_aside_options,
-    What.MISSING: gap_options,
+    What.MISSING: lambda point, patient: iter(()) if _is_metadata_log(point) else gap_options(point, patient),
     What.EXPIRES_EARLY: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),
@@ -148,7 +149,13 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.
     by_reason = {HiddenBy.DAMAGE: (AdviceCause.REPLICA,), HiddenBy.INDEX: ()}
     causes = _LOOK_AT.get(point.what, ()) if point.hidden_by is None else by_reason[point.hidden_by]
+    causes = tuple(cause for cause in causes if cause is not AdviceCause.REPLICA or not _is_metadata_log(point))
     yield from (cause() for cause in causes)
+
+
+def _is_metadata_log(point: Ahead) -> bool:
+    """Return whether a point is about the metadata log as a whole: it has copies, with a cure of their own."""
+    return os.path.basename(point.path) == CLUSTER_METADATA_DIR
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -21,7 +21,19 @@ from klogtool.causes import Reason
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import OFF, Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
+from klogtool.doctor.answers import (
+    OFF,
+    Ahead,
+    Diagnosis,
+    Option,
+    Prospect,
+    Starts,
+    Strategy,
+    Trouble,
+    What,
+    Work,
+    ahead_at_stop,
+)
 from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
@@ -47,6 +59,7 @@ from klogtool.doctor.server_properties import walk_server_notes, walk_server_poi
 from klogtool.doctor.voters import (
     QuorumView,
     ends_start,
+    gone_of,
     lead_of,
     view_quorum,
     walk_cut_points,
@@ -193,7 +206,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
     points = with_ends(list(with_metadata_log_dir(points, found.cluster)), found.log_dirs, found.cluster)
-    prospects = tuple(each.prospect for each in found.rehearsed)
+    prospects = tuple(_with_gone(each.prospect, view) for each in found.rehearsed)
     found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
     off = sorted(path for path in found_off if path is not None)
     leads_off = len(off) < len(found.log_dirs) and leads_in(found.cluster, off)
@@ -222,6 +235,14 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         found.may_be_copy,
         _lacks_metadata(found.cluster),
     )
+
+
+def _with_gone(prospect: Prospect, view: QuorumView | None) -> Prospect:
+    """Return the prospect; of the metadata log, which is not loaded here, with what is known to be gone."""
+    gone = gone_of(view) if view is not None and prospect.path == view.path else None
+    if gone is None or prospect.claim is None:
+        return prospect
+    return replace(prospect, claim=replace(prospect.claim, gone_already=gone))
 
 
 def _weighed(point: Ahead, how: Examination) -> Ahead:

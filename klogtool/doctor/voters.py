@@ -14,13 +14,14 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
+from klogtool.doctor.claims import Gone, OffsetRange, Witness
 from klogtool.doctor.exceptions import message_of, stop_at
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
-from klogtool.quorum.controllers import Controller, read_controller
+from klogtool.quorum.controllers import Controller, MetadataLog, read_controller
 from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
 from klogtool.quorum.settings import (
     ANY_HOST,
@@ -274,23 +275,49 @@ def _no_majority(view: QuorumView) -> Iterator[Ahead]:
 
 
 def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
-    """Yield a point if a start cuts the metadata log at damage: every start recovers it."""
-    if view is None:
+    """Yield what a voter forgets, because a start cuts the metadata log at damage (every start recovers it), or because
+    no file has it any more."""
+    if view is None or not view.outlook.seat.starts or view.own.node_id not in view.voter_ids:
         return
-    own, log = view.own, view.own.log
-    if log.damage is None or not view.outlook.seat.starts or own.node_id not in view.voter_ids:
-        return
-    end, is_alone = log.position.end_offset, len(view.voter_ids) == 1
-    yield Ahead(
-        view.path,
-        What.TRUNCATED if is_alone else What.METADATA_BEHIND,
-        (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end),
-        first_offset=end,
-        lost_bytes=log.cut_bytes,
-        is_uncounted=True,
-        cure=FROM_A_CONTROLLER,
-        severity=Severity.ERROR if is_alone else Severity.WARNING,
-    )
+    log, is_alone = view.own.log, len(view.voter_ids) == 1
+    end, severity = log.position.end_offset, Severity.ERROR if is_alone else Severity.WARNING
+    if log.damage is not None:
+        yield Ahead(
+            view.path,
+            What.TRUNCATED if is_alone else What.METADATA_BEHIND,
+            (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end),
+            first_offset=end,
+            lost_bytes=log.cut_bytes,
+            is_uncounted=True,
+            cure=FROM_A_CONTROLLER,
+            severity=severity,
+        )
+    if (gone := _gone_offsets(log)) is not None:
+        yield Ahead(
+            view.path,
+            What.MISSING if is_alone else What.METADATA_BEHIND,
+            (VoterCause.METADATA_GONE if is_alone else VoterCause.METADATA_GONE_HERE)(
+                first=gone[0], last=gone[1], name=log.reached_by
+            ),
+            *gone,
+            cure=AdviceCause.LONGER_COPY(end=log.reached),
+            cure_looks=True,
+            severity=severity,
+        )
+
+
+def _gone_offsets(log: MetadataLog) -> OffsetRange | None:
+    """Return which offsets the metadata log had once that no file has; None if nothing shows any."""
+    return (max(log.position.end_offset, log.sound_end), log.reached - 1) if log.reached else None
+
+
+def gone_of(view: QuorumView | None) -> Gone | None:
+    """Return the same as a claim."""
+    gone = None if view is None else _gone_offsets(view.own.log)
+    if view is None or gone is None:
+        return None
+    is_epoch = view.own.log.reached_by == FileKind.LEADER_EPOCH_CHECKPOINT.value
+    return Gone((gone,), (Witness.LEADER_EPOCH if is_epoch else Witness.PRODUCER_SNAPSHOT,))
 
 
 def _behind(view: QuorumView) -> Iterator[Ahead]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,16 +23,19 @@ from klogtool.format.checkpoints import assign_leader_epochs
 from klogtool.format.identity import MetaProperties, QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.kraft_snapshot import Voter
-from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
+from klogtool.log.resync import find_next_batch
 from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
 from klogtool.quorum.causes import MetadataCopyCause
 from klogtool.quorum.settings import QuorumSettings
 from klogtool.verify.findings import Kind
+from klogtool.verify.only_copies import HIGHEST
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 
 NO_OP = "NoOpRecord"
@@ -54,7 +58,9 @@ class MetadataLog(Struct, frozen=True):
     it. cut_bytes: what is after the last whole batch, unless it is zeros up to the log's end. Every start recovers
     this log, and cuts it there (KafkaRaftLog.createLog). damage: why, unless only the last batch is torn. problem: why
     it cannot be read to its end, so that nobody knows how far it goes; what is before that counts. snapshot_problem:
-    the newest snapshot is damaged: a start ends. side_problem: so it does at leader-epoch-checkpoint or
+    the newest snapshot is damaged: a start ends. sound_end: the offset after the last sound batch behind the damage, 0
+    if there is none. reached: the log went up to this offset once, as the file `reached_by` shows; 0 if nothing shows
+    more than the log has. side_problem: so it does at leader-epoch-checkpoint or
     partition.metadata. committed: the high watermark was this offset at least, as the end of a snapshot tells: it has
     committed records only (KafkaRaftClient.createSnapshot).
     """
@@ -70,6 +76,9 @@ class MetadataLog(Struct, frozen=True):
     snapshot_problem: KlogError | None = None
     side_problem: KlogError | None = None
     committed: int = 0
+    sound_end: int = 0
+    reached: int = 0
+    reached_by: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -191,7 +200,23 @@ def read_metadata_log(path: str) -> MetadataLog:
     if not os.path.isdir(path):
         return MetadataLog()
     partition = Partition(path)
-    return replace(_read_metadata_log(partition), side_problem=_side_problem(partition))
+    log = replace(_read_metadata_log(partition), side_problem=_side_problem(partition))
+    reached, name = max(_walk_reached(partition), default=(0, ""))
+    is_more = log.trouble is log.damage and reached > max(log.position.end_offset, log.sound_end)
+    return replace(log, reached=reached, reached_by=name) if is_more else log
+
+
+def _walk_reached(partition: Partition) -> Iterator[tuple[int, str]]:
+    """Yield up to which offset the log went once, with the name of the file that shows it: a producer snapshot has the
+    state at an offset that the log had, and an epoch begins at one. Both go when a log is cut on purpose
+    (ProducerStateManager.truncateAndReload, LeaderEpochFileCache.truncateFromEndAsyncFlush)."""
+    snapshots = map(parse_file_name, names_in(partition.path))
+    for file in snapshots:
+        if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix and (file.base_offset or 0) < HIGHEST:
+            yield file.base_offset or 0, file.name
+    with suppress(KlogError):  # the start reports it
+        starts = (line.start_offset for line in partition.leader_epochs or ())
+        yield from ((start, FileKind.LEADER_EPOCH_CHECKPOINT.value) for start in starts if start < HIGHEST)
 
 
 def _side_problem(partition: Partition) -> KlogError | None:
@@ -221,7 +246,9 @@ def _read_metadata_log(partition: Partition) -> MetadataLog:
     log = _with_epochs_of(partition, _read_log(segments, snapshot))
     if snapshot.trouble is None and log.position < snapshot.position:
         behind = log.position > Position()
-        return replace(snapshot, is_behind_snapshot=behind, cut_bytes=log.cut_bytes, problem=log.problem)
+        of_log = replace(snapshot, is_behind_snapshot=behind, cut_bytes=log.cut_bytes, problem=log.problem)
+        is_cut = log.sound_end > snapshot.position.end_offset
+        return replace(of_log, damage=log.damage, sound_end=log.sound_end) if is_cut else of_log
     return log
 
 
@@ -269,8 +296,29 @@ def _read_log(segments: Sequence[Segment], snapshot: MetadataLog) -> MetadataLog
         if cut and later:
             damage = damage or KlogError(MetadataCopyCause.ENDS_INSIDE(), path=segment.path, position=at)
         if cut:
-            return replace(log, cut_bytes=cut, damage=damage)
+            return replace(log, cut_bytes=cut, damage=damage, sound_end=_sound_end(segment, at, later) if damage else 0)
     return log
+
+
+def _sound_end(segment: Segment, at: int, later: Sequence[Segment]) -> int:
+    """Return the offset after the last sound batch behind damage at a byte of a segment, there or in those after it; 0
+    if there is none."""
+    places = (*((one, 0) for one in reversed(later)), (segment, at + 1))
+    return next((end for end in (_sound_end_from(*place) for place in places) if end), 0)
+
+
+def _sound_end_from(segment: Segment, position: int) -> int:
+    """Return the offset after the last sound batch of a segment, from a byte on; 0 if there is none."""
+    end = 0
+    with suppress(KlogError), LogFile(segment.path) as file:
+        found = find_next_batch(file, position, end=file.size, lowest=segment.base_offset)
+        while found is not None:
+            after = found + 1
+            with suppress(KlogError):
+                for batch in walk_batches(segment, found):
+                    end, after = max(end, batch.last_offset + 1), batch.position + batch.size
+            found = find_next_batch(file, after, end=file.size, lowest=segment.base_offset)
+    return end
 
 
 def _bytes_after(segment: Segment, at: int, later: Sequence[Segment]) -> int:
@@ -317,12 +365,12 @@ def _with_records_of(quorum: Quorum, batch: RecordBatch) -> Quorum:
         return quorum
 
 
-def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:
-    """Yield the batches, up to the zeros that a file may end with. Raises KlogError at damage: a start cuts the log
-    there."""
-    at = 0
+def walk_batches(file: BatchFile, start: int = 0) -> Iterator[RecordBatch]:
+    """Yield the batches from a byte on, up to the zeros that a file may end with. Raises KlogError at damage: a start
+    cuts the log there."""
+    at = start
     try:
-        for batch in file.batches():
+        for batch in file.batches(start):
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 raise KlogError(MetadataCopyCause.BATCH_DAMAGED(), path=file.path, position=batch.position)
             yield batch
