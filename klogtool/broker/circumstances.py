@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Struct, field, to_builtins
 
 from klogtool.broker.causes import LoadNote
-from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.provided_settings import provided_names
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
@@ -359,7 +359,8 @@ def terms_of(
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
     beside = checkpoints or Checkpoints.beside(path)
     cluster = beside.cluster_among(circumstances.log_dirs)
-    is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
+    is_metadata = str(topic_partition) == CLUSTER_METADATA_DIR
+    is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default, is_metadata=is_metadata)
     # The checkpoints say nothing of a folder to be deleted that has a successor: they are about that one.
     is_going = name is not None and name.state is PartitionDirState.DELETE
     is_replaced = is_going and os.path.isdir(os.path.join(beside.log_dir or os.devnull, str(topic_partition)))
@@ -488,9 +489,14 @@ def knows_policy(topic: str, sources: Mapping[str, str], cluster: ClusterConfig)
     return "cleanup.policy" in sources or cluster.knows(topic)
 
 
-def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool) -> tuple[bool, Reason]:
+def _last_stop(
+    beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool, *, is_metadata: bool
+) -> tuple[bool, Reason]:
+    """is_metadata: it is the metadata log, which every start recovers (KafkaRaftLog.createLog)."""
     if circumstances.last_stop is not None:
         return circumstances.last_stop == CLEAN, LoadNote.STOP_GIVEN(stop=circumstances.last_stop)
+    if is_metadata:
+        return False, LoadNote.STOP_OF_METADATA()
     if beside.log_dir is None:
         return clean_by_default, LoadNote.STOP_ASSUMED(stop=CLEAN if clean_by_default else UNCLEAN)
     is_clean = beside.has_clean_marker

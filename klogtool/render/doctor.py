@@ -208,10 +208,13 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
         return f"would start on {disks}, as far as names and small files tell (--quick){_condition(diagnosis.lead)}"
     if diagnosis.lead.elected and diagnosis.lead.ends:
         return f"comes up on {disks} and NEVER REACHES THE CONTROLLER: it {_end_text(diagnosis.lead)}"
-    condition = _condition(diagnosis.lead) or _condition_of_metadata(diagnosis)
+    condition = _condition(diagnosis.lead)
     if any(point.what is What.METADATA_BEHIND for point in diagnosis.points):
         return f"would start on {disks} and MAY LOSE METADATA{condition}"
-    return f"would start on {disks} {f'and loses {nothing}{condition}' if condition else f'and lose {nothing}'}"
+    if condition:
+        return f"would start on {disks} and loses {nothing}{condition}"
+    is_promise = diagnosis.may_be_copy or not diagnosis.lacks_metadata  # a copy is told by itself
+    return f"would start on {disks} and lose {nothing}{'' if is_promise else ', if its cluster has these partitions'}"
 
 
 def _condition(lead: Leadership) -> str:
@@ -222,13 +225,6 @@ def _condition(lead: Leadership) -> str:
         return " if the controllers of its cluster elect a leader, which is not known here"
     voters = ", ".join(map(str, lead.voters))
     return f" if {lead.needed} of the voters {voters} elect a leader, which is not known here"
-
-
-def _condition_of_metadata(diagnosis: Diagnosis) -> str:
-    """Return that the cluster has to have the partitions, if nothing here shows that. A copy is told by itself."""
-    if not diagnosis.lacks_metadata or diagnosis.may_be_copy:
-        return ""
-    return " if the metadata of its cluster has these partitions, which is not known here"
 
 
 def _end_text(lead: Leadership) -> str:
