@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.buffers import Buffer
-from klogtool.format.java_text import split_fields, walk_lines
+from klogtool.format.java_text import cited, split_fields, walk_lines
 from klogtool.format.layouts import CHECKPOINT_HEAD, LEADER_EPOCH_CHECKPOINT_LINE, OFFSET_CHECKPOINT_LINE
 from klogtool.format.names import TopicPartition
 from klogtool.format.text_values import Member, members_of
@@ -147,4 +147,4 @@ def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, 
 def _malformed_line(line: str) -> Corrupt:
     # Kafka has the path between these words and the line.
     message = "Malformed line in checkpoint file"
-    return _refused_by_reader(f"{message}: {line}", kafka_message=message)
+    return _refused_by_reader(f"{message}: {cited(line)}", kafka_message=message)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 from klogtool.format.java_numbers import INT_BITS, LONG_BITS, MAX_INT, parse_java_int, parse_java_long, wrap_int
-from klogtool.format.java_text import JAVA_BLANKS, build_properties, parse_properties, walk_lines
+from klogtool.format.java_text import JAVA_BLANKS, build_properties, cited, parse_properties, walk_lines
 from klogtool.format.layouts import (
     META_PROPERTIES_V0,
     META_PROPERTIES_V1,
@@ -167,7 +167,7 @@ def _split_at_colons(line: str) -> list[str]:
 
 def _malformed_partition_metadata(line: str) -> Corrupt:
     # Kafka has the path before the line, and 3.9 calls it a checkpoint file.
-    return _storage(f"Malformed line in partition metadata file: {line}", kafka_message="Malformed line in")
+    return _storage(f"Malformed line in partition metadata file: {cited(line)}", kafka_message="Malformed line in")
 
 
 # .kafka_cleanshutdown

@@ -12,6 +12,7 @@ from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 
 _READER_CHARACTERS = 8192  # java.io.BufferedReader fills this many UTF-16 units at a time
+MOST_CITED = 200  # characters of a line of damage: a person sees what it is
 JAVA_BLANKS = " \t\n\x0b\f\r"  # Java's \s knows no others
 _BLANKS_TO_SPACES = {ord(blank): " " for blank in JAVA_BLANKS}
 
@@ -52,6 +53,11 @@ def split_fields(line: str) -> list[str]:
     first, *others = line.translate(_BLANKS_TO_SPACES).split(" ")
     fields = [first, *filter(None, others)]
     return [] if others and fields == [""] else fields
+
+
+def cited(line: str) -> str:
+    """Return a line of a file as an error cites it: of a long one the first characters, and how many there are."""
+    return line if len(line) <= MOST_CITED else f"{line[:MOST_CITED]}... ({len(line):,} characters)"
 
 
 def parse_properties(data: Buffer) -> dict[str, str]:
