@@ -50,6 +50,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     for path in diagnosis.log_dirs:
         if starts and path in failing - off:
             yield LogDirClaim(path, None, WhyUnknown.WHILE_IT_RUNS)
+        elif diagnosis.may_be_copy:
+            yield LogDirClaim(path, None, WhyUnknown.ELSEWHERE)
         else:
             yield LogDirClaim(path, starts and path not in off)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}

@@ -52,6 +52,7 @@ def test_what_may_be_a_copy_is_no_alarm_and_no_promise(disks: Path) -> None:
     claim = broker_claim(rows)
     assert (claim["starts"], claim["reason"]) == (None, "elsewhere")
     assert {row["served"] for row in rows if row["type"] == "claim" and row["about"] == "partition"} == {None}
+    assert {row["online"] for row in rows if row["type"] == "claim" and row["about"] == "log-dir"} == {None}
 
 
 def lock(disks: Path) -> list[str]:
