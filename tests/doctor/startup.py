@@ -811,9 +811,14 @@ KRAFT: Mapping[str, Scenario] = {
     "9 foo.checkpoint": refuses(
         put(f"{METADATA}/foo.checkpoint", b""), f"{METADATA}/foo.checkpoint", "StringIndexOutOfBoundsException"
     ),
-    "9 last batch torn": yes(changed(METADATA_LOG, lambda data: data[:-5])),
+    # The only voter forgets what the producer snapshot of its clean stop shows.
+    "9 last batch torn": yes(changed(METADATA_LOG, lambda data: data[:-5]), (METADATA, What.MISSING)),
+    "9 half of the log is zeros": yes(
+        changed(METADATA_LOG, lambda data: data[: len(data) // 2] + bytes(len(data) - len(data) // 2)),
+        (METADATA, What.MISSING),
+    ),
     "9 zeros behind the last batch": yes(behind(METADATA_LOG, bytes(100))),
-    "9 log missing, with a snapshot": yes(gone(METADATA_LOG)),
+    "9 log missing, with a snapshot": yes(gone(METADATA_LOG), (METADATA, What.MISSING)),
     "9 folder missing": yes(gone(METADATA)),  # a note: the metadata log dir may be one that is not named
     "9 log missing, no snapshot": loses(gone(METADATA_LOG, SNAPSHOT), (METADATA, What.METADATA_LOST), end=43),
     "9 log of 0 bytes, no snapshot": loses(
