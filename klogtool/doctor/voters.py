@@ -312,7 +312,7 @@ def _gone_offsets(log: MetadataLog) -> OffsetRange | None:
 
 
 def gone_of(view: QuorumView | None) -> Gone | None:
-    """Return the same as a claim."""
+    """Return what no file of the metadata log has any more, with what shows it; None if nothing does."""
     gone = None if view is None else _gone_offsets(view.own.log)
     if view is None or gone is None:
         return None
