@@ -26,7 +26,7 @@ from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, Writing, head_of, save_plans
 from klogtool.disk.facts import check_saving_place
 from klogtool.disk.given_up import walk_given_up
-from klogtool.doctor.absent import is_empty_folder, split_log_dirs
+from klogtool.doctor.absent import check_log_dirs, is_empty_folder
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.causes import NoteCause, offsets_in
 from klogtool.doctor.fixes import OnlyByHand, choose, plan_fixes
@@ -137,7 +137,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     if question.fail_on == LOSS and all(map(is_empty_folder, paths)):
         note(f"klogtool: {', '.join(paths)}: empty, so nothing can be lost. Or it is the wrong disk.")
         return DONE
-    split_log_dirs(paths)
+    check_log_dirs(paths)
     for path in question.controllers:
         if not isinstance(open_path(path), LogDir):
             raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)

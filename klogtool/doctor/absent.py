@@ -22,14 +22,20 @@ from klogtool.verify.verify_voters import find_directory_id
 _META = FileKind.META_PROPERTIES.value
 
 
-def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, ...]]:
-    """Return the log dirs among the paths, and what a broker does about the others.
+def check_log_dirs(paths: Sequence[str]) -> dict[str, KlogError]:
+    """Return which paths are no log dirs, and why. No file is read.
 
     Raises KlogError if no path is a log dir; and for a path that is another thing of Kafka's, or cannot be read.
     """
     errors = {path: error for path in paths if (error := _error_of(path)) is not None}
     if len(errors) == len(paths):
         raise errors[paths[0]]
+    return errors
+
+
+def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, ...]]:
+    """Return the log dirs among the paths, and what a broker does about the others. Raises as `check_log_dirs`."""
+    errors = check_log_dirs(paths)
     folders: dict[tuple[int, int], str] = {}
     again: list[Ahead] = []
     for path in dict.fromkeys(path for path in paths if path not in errors):
