@@ -43,7 +43,7 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
         first = folders.setdefault((about.st_dev, about.st_ino), path)
         if first != path:
             again.append(named_twice(path, first, paths))
-    is_any_known = any(map(_has_identity, folders.values()))
+    is_any_known = bool(errors) and any(map(_has_identity, folders.values()))
     return tuple(folders.values()), (*(_absent(path, is_any_known=is_any_known) for path in errors), *again)
 
 

@@ -200,7 +200,8 @@ def find_renamed_log(name: str) -> str | None:
 
 def is_log_name(name: str) -> bool:
     """Return whether a file has the name of a segment's log that a broker reads as such: 20 digits and `.log`."""
-    return len(name) == OFFSET_DIGITS + len(FileKind.LOG.value) and name.endswith(FileKind.LOG.value)
+    digits = name.removesuffix(FileKind.LOG.value)
+    return digits != name and len(digits) == OFFSET_DIGITS and digits.isascii() and digits.isdecimal()
 
 
 def parse_base_offset(name: str) -> int:

@@ -23,6 +23,7 @@ from klogtool.format.names import (
     build_file_name,
     find_base_offset,
     find_renamed_log,
+    is_log_name,
     is_visible_to_java,
     parse_base_offset,
     parse_file_name,
@@ -89,8 +90,10 @@ def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
     """Return the files of a partition dir, and findings of their names. Raises KlogError if the folder cannot be
     listed."""
     folder = list_folder(partition.path)
-    nested = find_nested_logs(partition.path, folder.folders, [file.name for file in folder.files])
-    with_logs = {os.path.dirname(log) for log in nested}
+    names = {file.name for file in folder.files}
+    first = min(filter(is_log_name, names), default="")  # below it may be a copy of what retention deleted
+    nested = find_nested_logs(partition.path, folder.folders, names)
+    with_logs = {os.path.dirname(path) for path, log in nested.items() if first < log}
     findings = [_judge_folder(partition.path, name, has_logs=name in with_logs) for name in folder.folders]
     readable = []
     for file in folder.files:

@@ -138,6 +138,7 @@ def test_the_fixture(log_dir):
 def test_the_plugin_is_found_by_its_entry_point_and_is_light(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q", "."]
+    command += ["--basetemp", str(tmp_path / "temp")]  # else it deletes what earlier runs have left: minutes
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert (
