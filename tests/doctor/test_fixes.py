@@ -46,6 +46,7 @@ BY_HAND = {
     "7 torn first segment",
     "7 base offset far ahead, from 0",
     "9 log missing, no snapshot",
+    "9 log missing, with a snapshot",  # what its producer snapshot shows, only another copy has
     "9 log of 0 bytes, no snapshot",
     "9 flipped bit in the middle, no snapshot",
     "9 log start without a snapshot",
