@@ -71,7 +71,7 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
     """
     if question.output is not None:
         check_place(question.output, None)
-    opened, metadata = question.beside.open_store(store), question.beside.read_metadata()
+    opened, metadata = question.beside.open_segments(store), question.beside.read_metadata()
     listed = _find(
         walk_partitions(opened, metadata, question.beside.read_local()), partition, question.topic_id, opened.uri
     )

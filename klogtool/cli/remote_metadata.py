@@ -71,7 +71,7 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         options.topic_id(question.adopt, "--adopt")
     if question.output is not None:
         check_place(question.output, None)
-    opened, metadata = question.beside.open_store(store), question.beside.read_metadata()
+    opened, metadata = question.beside.open_segments(store), question.beside.read_metadata()
     count = question.partitions or (DEFAULT_PARTITIONS if metadata is None else max(metadata.numbers) + 1)
     listed = list(walk_partitions(opened, None, question.beside.read_local()))
     if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):

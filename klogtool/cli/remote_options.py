@@ -12,7 +12,7 @@ from klogtool.format.tiered.sealing import RsaKey
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.local import LocalLogs, read_local
 from klogtool.remote.metadata import RemoteMetadata, read_metadata
-from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store, read_key
+from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, check_segments, open_store, read_key
 
 
 class StoreQuestion(Struct, frozen=True, kw_only=True):
@@ -28,6 +28,13 @@ class StoreQuestion(Struct, frozen=True, kw_only=True):
     def open_store(self, uri: str) -> RemoteStore:
         """List the store. Raises KlogError, UsageError."""
         return open_store(uri, dict(map(key_of, self.key)))
+
+    def open_segments(self, uri: str) -> RemoteStore:
+        """List a store that has a segment, or whose metadata say that it has to have one. Raises KlogError."""
+        store = self.open_store(uri)
+        if not self.metadata:
+            check_segments(store)
+        return store
 
     def read_metadata(self) -> RemoteMetadata | None:
         """Read the metadata, if log dirs are given. Raises KlogError."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from klogtool import clock
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
+from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.scrub import KEPT_PERIODS, Duration, period_ms
@@ -86,8 +87,10 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
     began = time.monotonic()
     if question.every is not None and question.state is None:
         raise click.UsageError("--every goes with --state.")
-    opened = question.beside.open_store(store)
+    opened = question.beside.open_segments(store)
     metadata, local = question.beside.read_metadata(), question.beside.read_local()
+    if metadata is not None and opened.segments.keys().isdisjoint(finished := metadata.finished()) and finished:
+        note(f"klogtool: {opened.uri}: it has none of the segments that the metadata names: is it the store?")
     now_ms = clock.now_ms() if question.now_ms is None else question.now_ms
     shown = VerifyQuestion(circumstances=Circumstances(now_ms=now_ms), notes=question.notes, fail_on=question.fail_on)
     face = make_face(shown, reading, [opened.uri], [opened.uri], None, Bar(0, wanted=False), COMMAND)

@@ -6,6 +6,7 @@ Nothing here writes, prints or reads the clock.
     causes           why, what to do about it, and what the machine does to a log, as causes
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition, then notes
     partitions       the start of one partition, over a draft; or a glance at its names
+    forgotten_segments  remote segments of which the metadata topic has no record
     running_broker   what follows a start: retention by false indexes, late opened ones, coordinators, tiered topics
     claims           what a start does, as facts about the broker, log dirs, partitions and options
     claim_list       all claims of an answer

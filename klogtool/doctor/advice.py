@@ -64,6 +64,7 @@ _LOOK_AT: Mapping[What, tuple[AdviceCause, ...]] = {
     What.MISNAMED: (AdviceCause.FOLDER_RENAMED,),
     What.LEFT_OUT: (AdviceCause.MOUNTED, AdviceCause.NAME_ALL),
     What.REMOTE_OFF: (AdviceCause.RIGHT_FILE,),
+    What.REMOTE_FORGOTTEN: (AdviceCause.BROKERS_WITH_TOPIC,),
     What.COORDINATOR_FAILS: (AdviceCause.OWN_FOLDER, AdviceCause.REPLICA),
     What.MISSING: (AdviceCause.REPLICA,),
     What.NO_ROOM: (AdviceCause.WHAT_FILLS_DISK,),
@@ -101,6 +102,7 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),
     What.ROLLS_EARLY: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
+    What.REMOTE_FORGOTTEN: lambda point, _: iter([by_hand(point.path, point.cure or "", AdviceCause.BY_OBJECTS())]),
     What.COORDINATOR_FAILS: lambda point, _: iter([by_hand(point.path, point.cure or "")]),
     What.WRITES_FAIL: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
 }

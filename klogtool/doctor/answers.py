@@ -66,6 +66,8 @@ class What(Enum):
     """Records are in segments of the log, and nobody is served them: a name is too high."""
     REMOTE_OFF = "remote-off"
     """Older records are in remote storage, which this broker does not use: nobody is served them."""
+    REMOTE_FORGOTTEN = "remote-forgotten"
+    """Older records are in remote storage, in segments that `__remote_log_metadata` has no record of."""
     IGNORED = "ignored"
     """A segment's name has not 20 digits, so the broker never reads it."""
     EXPIRES_EARLY = "expires-early"
@@ -96,7 +98,7 @@ class What(Enum):
 
 # A start that does one of these loses or hides data.
 HIDING = frozenset({What.ABSENT, What.ENDS_EARLY, What.HIDDEN, What.IGNORED, What.LINK_BROKEN, What.STRAY})
-HIDING |= {What.METADATA_LOST, What.MISNAMED, What.LEFT_OUT, What.REMOTE_OFF}
+HIDING |= {What.METADATA_LOST, What.MISNAMED, What.LEFT_OUT, What.REMOTE_OFF, What.REMOTE_FORGOTTEN}
 OFF = (What.OFFLINE, What.NO_ROOM)  # of a whole log dir
 GIVING_UP = frozenset({What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM})
 LOSING = HIDING - {What.STRAY} | GIVING_UP | {What.ALL_DELETED, What.FUTURE_EMPTIED, What.REPLACED, What.EXPIRES_EARLY}

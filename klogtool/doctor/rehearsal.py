@@ -37,6 +37,7 @@ from klogtool.doctor.answers import (
 from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
+from klogtool.doctor.forgotten_segments import walk_forgotten_notes, walk_forgotten_segments, with_starts
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.log_dirs import (
@@ -197,6 +198,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         *(levels or _replay_points(found.cluster, patient.rules)),
         *walk_quorum_points(view, patient),
         *(() if is_told else walk_cut_points(view)),
+        *walk_forgotten_segments(patient, how.tier),
         *walk_denied_log_dirs(found.log_dirs),
         *walk_denied_metadata(found.cluster),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
@@ -206,7 +208,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
     points = with_ends(list(with_metadata_log_dir(points, found.cluster)), found.log_dirs, found.cluster)
-    prospects = tuple(_with_gone(each.prospect, view) for each in found.rehearsed)
+    prospects = with_starts([_with_gone(each.prospect, view) for each in found.rehearsed], points, found.cluster)
     found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
     off = sorted(path for path in found_off if path is not None)
     leads_off = len(off) < len(found.log_dirs) and leads_in(found.cluster, off)
@@ -381,6 +383,7 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     if how.quick:
         yield NoteCause.QUICK()
     yield from walk_absent_notes(patient)
+    yield from walk_forgotten_notes(patient, how.tier)
     yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from _walk_unclean_notes(found.log_dirs, cluster)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
-from klogtool.format.tiered.segments import RemoteSegment, key_of, segment_of, state_of
+from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
 from klogtool.log.file import LogFile
 from klogtool.log.log_end import find_log_end
@@ -51,6 +51,10 @@ class RemoteMetadata(Struct):
         """Yield all segments that are not deleted."""
         for cache in self.caches.values():
             yield from cache.segments.values()
+
+    def finished(self) -> set[SegmentKey]:
+        """Return the segments of which objects have to be there."""
+        return {one.key for one in self.segments() if one.state is SegmentState.COPY_FINISHED}
 
     def missing_home(self, topic_id: str, partition: int) -> int | None:
         """Return which partition of the topic would have the records of a topic partition, if it is not here, or not
@@ -91,7 +95,11 @@ def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
             metadata.problems.append(error.at_path(partition.path))
             metadata.unread.add(number)
     if not metadata.numbers:
-        raise KlogError(f"no partition of {TOPIC} is in it", path=log_dirs[0])
+        raise KlogError(
+            f"no partition of {TOPIC} is in it: name all log dirs that have one with --metadata; if it is lost, "
+            "klogtool remote metadata builds it from the objects",
+            path=log_dirs[0],
+        )
     return metadata
 
 

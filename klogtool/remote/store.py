@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated, TypeAlias
 
@@ -14,6 +15,7 @@ from klogtool.format.tiered.objects import ObjectName, TierLayout, parse_object_
 from klogtool.format.tiered.sealing import RsaKey, parse_private_key, unwrap
 from klogtool.format.tiered.segments import SegmentKey
 from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.log_dirs import has_root_file
 from klogtool.log.storage import LOCAL_SCHEMES, LocalStorage, Place, Storage, Stored, open_place
 from klogtool.parameters import Unit, parameter
 
@@ -126,12 +128,26 @@ def read_key(text: str) -> tuple[str, RsaKey]:
 def open_store(uri: str, keys: Mapping[str, RsaKey] | None = None) -> RemoteStore:
     """List a store: a folder, or a URI such as s3://bucket/prefix. keys: private keys, by their id.
 
-    Raises KlogError if it cannot be listed, or has nothing.
+    Raises KlogError if it cannot be listed, or is something else: one object, or a log dir. A local folder may be
+    empty.
     """
     storage, root = open_place(place := Place(uri))
     if place.scheme in LOCAL_SCHEMES:
         root = uri.removeprefix("file://")  # objects are named as they are typed
-    return store_of(place, storage, storage.list(root), keys)
+    listed = storage.list(root)
+    if any(stored.path in (root, os.path.abspath(root)) for stored in listed):
+        raise KlogError("an object, not a remote store: name the folder that has all partitions", path=place.shown)
+    store = store_of(place, storage, listed, keys)
+    names = {stored.path.removeprefix(root).lstrip("/") for stored in store.foreign}
+    if not store.segments and has_root_file(names):
+        raise KlogError("a log dir, not a remote store: name it with --metadata and --local", path=place.shown)
+    return store
+
+
+def check_segments(store: RemoteStore) -> None:
+    """Raises KlogError if the store has no remote segment: nothing can be said of another folder."""
+    if not store.segments:
+        raise KlogError("no remote segment is in it: is it the store?", path=store.uri)
 
 
 def store_of(

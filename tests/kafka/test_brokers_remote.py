@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 import time
@@ -80,3 +81,33 @@ def test_a_topic_and_its_metadata_come_back(version: str) -> None:
             plain.start()
             assert seen(plain) == records
             plain.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_absent", [False, True])
+def test_a_start_without_the_metadata_forgets_what_the_doctor_said(version: str, is_absent: bool) -> None:
+    """is_absent: the folder of the topic is gone; else its log is empty."""
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        broker.start()
+        fill(version, broker)
+        broker.stop()
+        home = broker.log_dirs[0] / f"{METADATA}-0"
+        if is_absent:
+            shutil.rmtree(home)
+        for path in home.iterdir() if home.exists() else ():
+            if path.name != "partition.metadata":
+                path.write_bytes(b"") if path.suffix == ".log" else path.unlink()
+        dirs = [str(path) for path in (*broker.log_dirs, broker.metadata_dir)]
+        rows = run_here(["doctor", *dict.fromkeys(dirs), "--kafka", version, "--json"], HERE).out.splitlines()
+        found = list(map(json.loads, rows))
+        (point,) = [row for row in found if row.get("what") == "remote-forgotten"]
+        (claim,) = [row for row in found if row.get("about") == "partition" and row["path"].endswith(f"/{TOPIC}-0")]
+        start = point["last_offset"] + 1
+        assert (point["first_offset"], claim["log_start_offset"], claim["log_end_offset"]) == (0, start, RECORDS)
+        broker.start()
+        until = time.monotonic() + 30
+        while broker.offsets(TOPIC, 0)[0] == 0:
+            assert time.monotonic() < until, "the log start stayed"
+            time.sleep(0.3)
+        assert (broker.offsets(TOPIC, 0), len(seen(broker))) == ((start, RECORDS), RECORDS - start)
+        broker.stop()

@@ -1,0 +1,139 @@
+"""Remote segments that a start forgets, because `__remote_log_metadata` has no record of them.
+
+Once it leads a partition, a broker takes the first remote segment that the topic has for the start of the log; if there
+is none, the first local offset (RemoteLogManager.findLogStartOffset). It says nothing about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import LoadTerms, terms_of
+from klogtool.causes import Reason
+from klogtool.doctor.answers import Ahead, Prospect, What
+from klogtool.doctor.causes import AdviceCause, AheadCause, NoteCause, few_names
+from klogtool.doctor.patient import Cluster, Patient
+from klogtool.doctor.replicas import is_left_out
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.names import PartitionDirState
+from klogtool.format.tiered.metadata_partition import metadata_partition
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.store import RemoteStore
+
+MANAGER = "remote.log.metadata.manager.class.name"
+DEFAULT_MANAGER = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
+
+
+def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Ahead]:
+    """Yield a point for each log whose older records are in remote storage, in segments that nobody knows.
+
+    tier: the store, and what was read of the topic; without it, it is only seen whether partitions of the topic are
+    empty. There is no point where another broker may have the records. Without the cluster's metadata that is unknown,
+    and the point says so.
+    """
+    store, metadata = tier or (None, None)
+    homes = _homes(patient)
+    for partition, span in _walk_begun_elsewhere(patient):
+        with suppress(KlogError):  # damage that others tell
+            if _is_forgotten(partition, homes, patient, metadata):
+                yield _point(partition, span, patient, store)
+
+
+def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Reason]:
+    """Yield a note about logs whose older records may be in remote storage, if nothing here shows who knows them."""
+    if patient.cluster.metadata is not None or tier is not None or _homes(patient):
+        return
+    names = [f"{partition.topic}-{partition.partition}" for partition, _ in _walk_begun_elsewhere(patient)]
+    if names:
+        yield NoteCause.REMOTE_UNKNOWN(count=len(names), names=few_names(names), topic=TOPIC)
+
+
+def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster: Cluster) -> tuple[Prospect, ...]:
+    """Return the prospects; of a log whose remote segments are forgotten, with the start that it gets then; None where
+    another broker may have records of them."""
+    ends = {point.path: point.last_offset for point in points if point.what is What.REMOTE_FORGOTTEN}
+    return tuple(_with_start(each, ends, is_known=cluster.metadata is not None) for each in prospects)
+
+
+def _with_start(prospect: Prospect, ends: Mapping[str, int | None], *, is_known: bool) -> Prospect:
+    end = ends.get(prospect.path)
+    if end is None or prospect.claim is None:
+        return prospect
+    return replace(prospect, claim=replace(prospect.claim, log_start_offset=end + 1 if is_known else None))
+
+
+def _homes(patient: Patient) -> Mapping[int | None, Partition]:
+    return {one.partition: one for one in patient.partitions() if one.topic == TOPIC and _is_current(one)}
+
+
+def _is_current(partition: Partition) -> bool:
+    return partition.state is PartitionDirState.CURRENT
+
+
+def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[int, int]]]:
+    """Yield the logs that have a line of a log start below their first segment, and may be tiered, with the offsets
+    between the two."""
+    circumstances = patient.circumstances
+    if circumstances.has_no_remote_storage or _has_other_manager(circumstances.server_settings):
+        return
+    for log_dir in patient.log_dirs:
+        with suppress(KlogError):
+            lines = LogDir(log_dir).log_start_offsets or {}
+            for partition in LogDir(log_dir).partitions:
+                start = lines.get(partition.topic_partition) if partition.topic_partition is not None else None
+                if start is None or partition.topic == TOPIC or not _is_current(partition):
+                    continue
+                first = next((segment.base_offset for segment in partition.segments), 0)
+                if start < first and _terms(partition, patient).may_begin_elsewhere:
+                    yield partition, (start, first - 1)
+
+
+def _has_other_manager(settings: Mapping[str, str]) -> bool:
+    """Return whether the broker keeps the metadata of remote segments in another place than the topic."""
+    return settings.get(MANAGER, DEFAULT_MANAGER) != DEFAULT_MANAGER
+
+
+def _terms(partition: Partition, patient: Patient) -> LoadTerms:
+    return terms_of(partition.path, patient.circumstances, checkpoints=patient.checkpoints_of(partition.path))
+
+
+def _is_forgotten(
+    partition: Partition, homes: Mapping[int | None, Partition], patient: Patient, metadata: RemoteMetadata | None
+) -> bool:
+    """Return whether no record of the partition is in the topic, as far as that can be known here."""
+    cluster, topic_id, number = patient.cluster, partition.topic_id, partition.partition or 0
+    if topic_id is None:
+        return False
+    key = topic_id, number
+    if cluster.metadata is None:
+        if metadata is None:
+            return bool(homes) and all(map(_is_empty, homes.values()))
+        return metadata.missing_home(*key) is None and key not in metadata.homes
+    replicas = cluster.metadata.replicas.get(cluster.metadata.topic_ids.get(TOPIC, ""), {})
+    if not replicas:
+        return cluster.metadata.problem is None
+    home = metadata_partition(topic_id, number, len(replicas))
+    where = replicas.get(home)
+    if where is None or where.brokers != (cluster.node_id,) or is_left_out(where, cluster):
+        return False
+    if home not in homes or _is_empty(homes[home]):
+        return True
+    return metadata is not None and home in metadata.numbers - metadata.unread and key not in metadata.homes
+
+
+def _is_empty(partition: Partition) -> bool:
+    return all(segment.size == 0 for segment in partition.segments)
+
+
+def _point(partition: Partition, span: tuple[int, int], patient: Patient, store: RemoteStore | None) -> Ahead:
+    unless = AheadCause.UNLESS_OTHER_BROKER() if patient.cluster.metadata is None else ""
+    detail = AheadCause.REMOTE_FORGOTTEN(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
+    log_dir = quoted(patient.log_dir_of(partition.path))
+    cure = AdviceCause.REBUILD_REMOTE(store="STORE" if store is None else quoted(store.uri), log_dir=log_dir)
+    return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)

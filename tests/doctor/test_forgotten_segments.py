@@ -1,0 +1,162 @@
+"""What a start forgets of remote storage, because __remote_log_metadata has no record of it.
+
+tests/kafka/test_brokers_remote.py puts the new log start to a broker.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from raw_batches import build_batch
+from remote_stores import tiered_log_dir
+from running import run_here
+
+from klogtool.format.batch import Record
+from klogtool.format.internal.records import build_metadata_record
+
+Path = pathlib.Path
+METADATA = "__remote_log_metadata"
+METADATA_ID, FIRST = "AQIDBAUGBwgJCgsMDQ4PEA", 40
+
+
+@pytest.fixture(scope="module")
+def tiered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A log dir of t-0, which is local from FIRST on, and the store of the rest."""
+    log_dir, store = tiered_log_dir(tmp_path_factory.mktemp("forgotten"))
+    for path in (log_dir / "t-0").glob(f"{0:020d}.*"):
+        path.unlink()
+    return log_dir, store
+
+
+def empty(log_dir: Path) -> None:
+    for path in (log_dir / f"{METADATA}-0").iterdir():
+        path.write_bytes(b"") if path.suffix == ".log" else path.unlink()
+
+
+def remove(log_dir: Path) -> None:
+    shutil.rmtree(log_dir / f"{METADATA}-0")
+
+
+def with_cluster(log_dir: Path, brokers: tuple[int, ...]) -> None:
+    """Write metadata of a cluster whose brokers have the metadata topic; nobody: it has no such topic."""
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    topic_id = (log_dir / "t-0/partition.metadata").read_text().split("topic_id: ")[1].strip()
+    topics = [("t", topic_id, (1,)), *([(METADATA, METADATA_ID, brokers)] if brokers else [])]
+    records = []
+    for name, own_id, replicas in topics:
+        records += [
+            build_metadata_record("TopicRecord", 0, {"name": name, "topicId": own_id}),
+            build_metadata_record(
+                "PartitionRecord",
+                0,
+                {"topicId": own_id, "partitionId": 0, "replicas": replicas, "isr": replicas, "leader": replicas[0]},
+            ),
+        ]
+    setting = {"resourceType": 2, "resourceName": "t", "name": "remote.storage.enable", "value": "true"}
+    records.append(build_metadata_record("ConfigRecord", 0, setting))
+    folder = log_dir / "__cluster_metadata-0"
+    folder.mkdir()
+    batches = [build_batch([Record(n, 0, None, value)], partition_leader_epoch=1) for n, value in enumerate(records)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    home = log_dir / f"{METADATA}-0"
+    if home.exists():
+        (home / "partition.metadata").write_text(f"version: 0\ntopic_id: {METADATA_ID}\n")
+
+
+def asked(log_dir: Path, *words: str) -> tuple[list[tuple[int, int]], int | None, list[dict[str, Any]]]:
+    """Return what is forgotten of t-0, where it is said to start, and all rows."""
+    done = run_here(["doctor", str(log_dir), *words, "--now", "2026-11-26", "--json"], log_dir.parent)
+    rows = list(map(json.loads, done.out.splitlines()))
+    points = [row for row in rows if row.get("what") == "remote-forgotten"]
+    assert all(row["path"] == str(log_dir / "t-0") for row in points)
+    (claim,) = [row for row in rows if row.get("about") == "partition" and row["path"].endswith("t-0")]
+    assert not points or done.status == 1
+    return [(row["first_offset"], row["last_offset"]) for row in points], claim["log_start_offset"], rows
+
+
+ALL = [(0, FIRST - 1)]
+
+
+@pytest.mark.parametrize(
+    ("wound", "brokers", "forgotten", "start"),
+    [
+        (None, None, [], 0),
+        (None, (1,), [], 0),
+        (empty, None, ALL, None),  # another broker may have more
+        (empty, (1,), ALL, FIRST),
+        (empty, (1, 2), [], 0),
+        (remove, None, [], 0),  # a note says what is not known
+        (remove, (1,), ALL, FIRST),
+        (remove, (2,), [], 0),
+        (remove, (), ALL, FIRST),
+    ],
+)
+def test_remote_segments_that_no_record_names_are_forgotten(
+    tiered: tuple[Path, Path],
+    tmp_path: Path,
+    wound: Any,
+    brokers: tuple[int, ...] | None,
+    forgotten: list[tuple[int, int]],
+    start: int | None,
+) -> None:
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    if wound is not None:
+        wound(log_dir)
+    if brokers is not None:
+        with_cluster(log_dir, brokers)
+    found, said, rows = asked(log_dir)
+    assert (found, said) == (forgotten, start)
+    (notes,) = [row["notes"] for row in rows if row["type"] == "verdict"]
+    assert any("if no broker has its records" in note for note in notes) is (wound is remove and brokers is None)
+    if wound is not remove:
+        assert asked(log_dir, "--remote", str(tiered[1]))[0] == forgotten
+
+
+def test_with_a_store_the_records_are_read(tiered: tuple[Path, Path], tmp_path: Path) -> None:
+    """The topic has records, and none of them of this partition."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    with_cluster(log_dir, (1,))
+    own = log_dir / "t-0/partition.metadata"
+    topic_id = own.read_text().split("topic_id: ")[1].strip()
+    other = "AAECAwQFBgcICQoLDA0ODw"
+    own.write_text(own.read_text().replace(topic_id, other))
+    folder = log_dir / "__cluster_metadata-0" / f"{0:020d}.log"
+    shutil.rmtree(folder.parent)
+    with_cluster(log_dir, (1,))
+    assert asked(log_dir)[0] == []
+    assert asked(log_dir, "--remote", str(tiered[1]))[:2] == (ALL, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("setting", "forgotten"),
+    [
+        ("remote.log.storage.system.enable=false", []),
+        ("remote.log.storage.system.enable=true\nremote.log.metadata.manager.class.name=com.example.Other", []),
+        ("remote.log.storage.system.enable=true", ALL),
+    ],
+)
+def test_a_broker_that_keeps_it_elsewhere_forgets_nothing(
+    tiered: tuple[Path, Path], tmp_path: Path, setting: str, forgotten: list[tuple[int, int]]
+) -> None:
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    empty(log_dir)
+    (tmp_path / "server.properties").write_text(f"log.dirs={log_dir}\n{setting}\n")
+    assert asked(log_dir, "--config-file", str(tmp_path / "server.properties"))[0] == forgotten
+
+
+def test_the_way_out_leads_back(tiered: tuple[Path, Path], tmp_path: Path) -> None:
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    empty(log_dir)
+    _, _, rows = asked(log_dir, "--remote", str(tiered[1]))
+    (option,) = [row for row in rows if row["type"] == "option" and row["for"].endswith("/t-0")]
+    rebuilt = tmp_path / "rebuilt"
+    words = option["command"].partition("  #")[0].split()[1:]
+    done = run_here([str(rebuilt) if word == "DIR" else word for word in words] + ["--partitions", "1"], tmp_path)
+    assert done.status == 0, done.err
+    shutil.rmtree(log_dir / f"{METADATA}-0")
+    (rebuilt / f"{METADATA}-0").rename(log_dir / f"{METADATA}-0")
+    assert asked(log_dir, "--remote", str(tiered[1]))[:2] == ([], 0)
