@@ -47,6 +47,7 @@ KINDS: Mapping[SideFile, FileKind] = {
     "snapshot": FileKind.PRODUCER_SNAPSHOT,
     "leader-epoch-checkpoint": FileKind.LEADER_EPOCH_CHECKPOINT,
 }
+_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INSTEAD = "'klogtool recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
 
 
@@ -121,7 +122,7 @@ def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
         if not isinstance(verdict, RebuildVerdict):
             continue
         base = verdict.segment
-        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in list(KINDS.values())[:3]]
+        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in _INDEX_KINDS]
         yield RebuiltSegment(
             base,
             verdict.truncated_bytes,
@@ -202,9 +203,15 @@ def _rebuild_all(
     _make_loadable(draft)
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
     _check_is_whole(log)
-    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in log.segments.all)
+    found = [segment for segment in log.segments.all if segment.log_name in draft.before]
+    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in found)
     log.stop()
     _write_epochs(log, epochs_file)
+    # An empty log of no segment gets one at a start, which is no side file: its indexes would have no `.log`.
+    for segment in log.segments.all:
+        if segment not in found:
+            for kind in _INDEX_KINDS:
+                draft.delete(build_file_name(kind, segment.base_offset))
     _keep_only(draft, question.only or KINDS)
     return log, verdicts
 

@@ -65,6 +65,27 @@ def test_only_one_kind(partition: pathlib.Path, kind: str) -> None:
     assert result_of(plan(partition, only=[kind])) == left | chosen
 
 
+@pytest.mark.parametrize("only", [[], *([kind] for kind in SIDE_KINDS)], ids=str)
+@pytest.mark.parametrize(
+    ("is_left", "log_start_offset"),
+    [(is_left, start) for is_left in ((), (4,), (8,)) for start in (0, 4, 6, 20) if start < 8 or not is_left],
+    ids=str,
+)
+def test_no_index_without_its_log_is_left(
+    partition: pathlib.Path, is_left: tuple[int, ...], log_start_offset: int, only: list[str]
+) -> None:
+    """A broker deletes them when it starts, also where no segment is there: it makes one then, and rebuild-index does
+    not."""
+    for path in partition.glob("*.log"):
+        if int(path.stem) not in is_left:
+            path.unlink()
+    made = plan(partition, only=only, log_start_offset=log_start_offset)
+    files, kinds = result_of(made), only or SIDE_KINDS
+    indexes = [name for name in files if name.endswith("index") and name.rpartition(".")[2] in kinds]
+    assert {name.partition(".")[0] for name in indexes} <= {name_of(base, "")[:-1] for base in is_left}
+    assert [verdict.segment for verdict in made.segments] == list(is_left)
+
+
 def test_answers_have_the_entries_of_each_segment(partition: pathlib.Path) -> None:
     spoil(partition)
     rows = json.decode(json.encode(list(rebuild_index.walk_rebuilt(plan(partition)))))
