@@ -19,8 +19,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
-from klogtool.log.file import LogFile
-from klogtool.log.log_files import find_log_bytes
+from klogtool.log.log_files import begins_with, find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out
@@ -32,7 +31,6 @@ from klogtool.verify.verify_checkpoints import read_stated
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
 _ASIDE = (PartitionDirState.STRAY, PartitionDirState.DELETE)
-_CHUNK_BYTES = 1 << 20
 
 
 class ReachedOffset(Struct, frozen=True):
@@ -88,12 +86,7 @@ def has_all_of(whole: Partition, part: Partition) -> bool:
 def _begins_with(path: str | None, beginning: str) -> bool:
     if path is None:
         return not os.path.getsize(beginning)
-    with LogFile(path) as file, LogFile(beginning) as other:
-        if file.size < other.size:
-            return False
-        starts = range(0, other.size, _CHUNK_BYTES)
-        sizes = ((at, min(_CHUNK_BYTES, other.size - at)) for at in starts)
-        return all(file.read(at, size) == other.read(at, size) for at, size in sizes)
+    return begins_with(path, beginning)
 
 
 def walk_absent(patient: Patient) -> Iterator[Ahead]:

@@ -69,7 +69,7 @@ class What(Enum):
     REMOTE_FORGOTTEN = "remote-forgotten"
     """Older records are in remote storage, in segments that `__remote_log_metadata` has no record of."""
     IGNORED = "ignored"
-    """A segment's name has not 20 digits, so the broker never reads it."""
+    """A segment's name has not 20 digits, or it lies in the log dir itself, so the broker never reads it."""
     EXPIRES_EARLY = "expires-early"
     """By a false time index, the first check of retention deletes records that are not due."""
     ENDS_LATE = "ends-late"

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.causes import Reason, Text
 from klogtool.doctor.absent_partitions import Expected, has_all_of, is_blocked, walk_expected
-from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
+from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What, by_hand
 from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import Lost
 from klogtool.doctor.log_dirs import walk_promoted, walk_replaced
@@ -57,6 +57,7 @@ from klogtool.verify.identity_cures import (
     meta_properties_lines,
     read_topic_id,
 )
+from klogtool.verify.misplaced import find_misplaced
 from klogtool.verify.verify_log_dirs import DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
@@ -218,6 +219,7 @@ def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a folder that was set aside its name back. An emptier folder of that name is moved out
     of the log dir first, or a file. If there is none, only a copy from elsewhere helps."""
+    yield from moving_in_options(point, patient)
     found = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
     expected = next(found, None)
     if expected is not None and expected.aside is not None:
@@ -230,6 +232,14 @@ def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         command = AdviceCause.AFTER(first=away, then=option.command)
         option = replace(option, command=command, is_undone=False, remedies=())
     yield option
+
+
+def moving_in_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield what to do about segments that are missing, and that lie in the log dir itself."""
+    name = os.path.basename(point.path)
+    for found in find_misplaced(LogDir(patient.log_dir_of(point.path))):
+        if found.of == (name,):
+            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=found.cure), AdviceCause.MOVE_IN())
 
 
 def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:

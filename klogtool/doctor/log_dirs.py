@@ -18,12 +18,14 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
 from klogtool.doctor.absent_partitions import has_all_of
 from klogtool.doctor.answers import Ahead, What, ahead_of
-from klogtool.doctor.causes import AheadCause, few_names
+from klogtool.doctor.causes import AdviceCause, AheadCause, few_names
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster, Patient
+from klogtool.doctor.readable import walk_readable
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.log.file import LogFile
 from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
@@ -32,6 +34,7 @@ from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
+from klogtool.verify.misplaced import find_misplaced
 from klogtool.verify.verify_checkpoints import read_stated
 
 _CLEANER = FileKind.CLEANER_CHECKPOINT
@@ -53,6 +56,30 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
         yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
     yield from _replaced(patient)
+
+
+def walk_misplaced(patient: Patient) -> Iterator[Ahead]:
+    """Yield the segments that lie in a log dir itself. Raises Unreadable."""
+    for path in patient.log_dirs:
+        for found in find_misplaced(LogDir(path)):
+            looks = len(found.of) != 1
+            yield Ahead(
+                found.paths[0],
+                What.IGNORED,
+                found.reason,
+                found.first_offset,
+                found.next_offset - 1,
+                lost_records=sum(map(_count_records, found.paths)) if found.is_lacked else 0,
+                lost_bytes=sum(map(os.path.getsize, found.paths)),
+                cure=found.cure if looks else AdviceCause.BEFORE_THE_START(command=found.cure),
+                cure_looks=looks,
+                severity=Severity.ERROR if found.is_lacked else Severity.WARNING,
+            )
+
+
+def _count_records(path: str) -> int:
+    with LogFile(path) as file:
+        return sum(part.records for part in walk_readable(file, 0, file.size))
 
 
 def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:

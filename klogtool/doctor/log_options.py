@@ -22,7 +22,7 @@ from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, by_hand
 from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy
-from klogtool.doctor.file_options import mending
+from klogtool.doctor.file_options import mending, moving_in_options
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.measured import find_set_aside, first_offset_of
 from klogtool.doctor.metadata_options import copy_option
@@ -241,6 +241,7 @@ def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     another replica; or to give them up."""
     yield from _unpacking(point)
     yield from _moving_up(point)
+    yield from moving_in_options(point, patient)
     yield replica_option(point.path)
     yield from _giving_up(point.path, patient)
 

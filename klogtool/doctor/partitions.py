@@ -36,7 +36,7 @@ from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, is_log_name, parse_file_name
 from klogtool.log.file import Unreadable
-from klogtool.log.folder import find_nested_logs, names_in
+from klogtool.log.folder import find_nested_logs, logs_beside, names_in
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
@@ -429,6 +429,7 @@ def _why_consumers_wait(state: Judgement, offset: int) -> Reason:
 def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
     draft = state.log.draft
     copies = find_doubtful_copies(draft.before) | find_nested_logs(draft.path, draft.folders, draft.before)
+    copies |= {f"../{name}": name for name in logs_beside(draft.path) if name not in draft.before}
     copy = next((name for name, log in copies.items() if _is_among(parse_file_name(log).base_offset, ranges)), None)
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(

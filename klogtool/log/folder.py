@@ -64,6 +64,15 @@ def find_nested_logs(path: str, folders: Collection[str], names: Collection[str]
     return nested
 
 
+def logs_beside(path: str) -> list[str]:
+    """Return the names of segments that lie beside a partition dir, in the log dir itself; none if it cannot be
+    listed."""
+    try:
+        return list(filter(is_log_name, names_in(os.path.dirname(path))))
+    except KlogError:
+        return []
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Return whether it is a folder or a link to one; only links need a further system call."""
     try:

@@ -203,13 +203,13 @@ def _rebuild_all(
     _make_loadable(draft)
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
     _check_is_whole(log)
-    found = [segment for segment in log.segments.all if segment.log_name in draft.before]
-    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in found)
+    there = [segment for segment in log.segments.all if segment.log_name in draft.before]
+    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in there)
     log.stop()
     _write_epochs(log, epochs_file)
     # An empty log of no segment gets one at a start, which is no side file: its indexes would have no `.log`.
     for segment in log.segments.all:
-        if segment not in found:
+        if segment not in there:
             for kind in _INDEX_KINDS:
                 draft.delete(build_file_name(kind, segment.base_offset))
     _keep_only(draft, question.only or KINDS)

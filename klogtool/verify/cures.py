@@ -8,7 +8,7 @@ chooses. If there is no command, the cure is a sentence, which never begins with
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from klogtool.causes import Reason
 from klogtool.format.names import TopicPartition
@@ -95,6 +95,19 @@ def renaming(path: str, to: str) -> Reason:
 def moving_up(folder: str, path: str) -> Reason:
     """Move the files of a folder into a partition dir; none is replaced."""
     return CureCause.MOVE_UP(folder=folder, path=path)
+
+
+def moving_in(logs: Sequence[str], path: str, *, is_new: bool, files: Sequence[str] = ()) -> Reason:
+    """Move segments with their side files into a partition dir; none is replaced. is_new: it is not there yet. files:
+    others that belong there."""
+    moves = [CureCause.MOVE_IN(stem=os.path.splitext(log)[0], path=path) for log in logs]
+    first = [CureCause.MAKE_FOLDER(path=path)] if is_new else []
+    return in_turn(*first, *moves, *([CureCause.MOVE_FILES(files=tuple(files), path=path)] if files else []))
+
+
+def look_into(log: str) -> Reason:
+    """Show the records of a segment, so that a person sees whose they are."""
+    return CureCause.LOOK_INTO(path=log)
 
 
 def unpacking(path: str) -> Reason | None:

@@ -29,6 +29,7 @@ from klogtool.verify.cures import move_out, parent_of, remarked
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
+from klogtool.verify.misplaced import find_misplaced
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
@@ -79,10 +80,12 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
             continue
         cure, stop = _cure_of_folder(log_dir, name), _foreign(path, name)
         yield Finding(Kind.FOREIGN_FOLDER, path, LogDirCause.NO_PARTITION_NAME(), cured_by=cure, stop=stop)
+    misplaced = {path: each for each in find_misplaced(log_dir) for path in each.paths}
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
-            yield Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
+            there = misplaced.get(path)
+            yield there.finding(path) if there else Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
     if log_dir.partitions and not Checkpoints(log_dir.path).has_clean_marker:
         yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())

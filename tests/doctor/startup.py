@@ -214,6 +214,23 @@ def segment_renamed(base: int, to: int) -> Wound:
     return wound
 
 
+def beside(*bases: int) -> Wound:
+    """Segments with their side files in the log dir itself."""
+
+    def wound(disks: pathlib.Path) -> None:
+        for path in [path for base in bases for path in (disks / T).glob(f"{base:020d}.*")]:
+            path.rename(path.parent.parent / path.name)
+
+    return wound
+
+
+def beside_all(disks: pathlib.Path) -> None:
+    """`mv t-0/* . && rmdir t-0`."""
+    for path in list((disks / T).iterdir()):
+        path.rename(path.parent.parent / path.name)
+    (disks / T).rmdir()
+
+
 def swaps(base: int, data: Callable[[bytes], bytes] = lambda data: data, kinds: str = "log index timeindex") -> Wound:
     """Swap files of a segment beside it."""
 
@@ -645,6 +662,20 @@ SIDE_FILES: Mapping[str, Scenario] = {
     },
     "6 foreign foo.snapshot": refuses(put(f"{T}/foo.snapshot", b""), f"{T}/foo.snapshot", "NumberFormatException"),
     "6 foo.txt and foo.deleted": yes(both(put(f"{T}/foo.txt", b"x"), put(f"{T}/foo.deleted", b"x"))),
+    "6 the last segment in the log dir itself": loses(
+        beside(32), (f"d1/{32:020d}.log", What.IGNORED), (T, What.MISSING), end=32
+    ),
+    "6 a segment in the log dir itself": loses(beside(11), (f"d1/{11:020d}.log", What.IGNORED), (T, What.MISSING)),
+    "6 all segments in the log dir itself": loses(
+        beside(0, 11, 22, 32), (f"d1/{0:020d}.log", What.IGNORED), (T, What.MISSING), end=0
+    ),
+    "6 a folder's files in the log dir itself": loses(
+        beside_all, (f"d1/{0:020d}.log", What.IGNORED), (T, What.ABSENT), end=None
+    ),
+    "6 copies of segments in the log dir itself": yes(both(*(copied(log(n), f"d1/{n:020d}.log") for n in (0, 32)))),
+    "6 another's segment in the log dir itself": yes(
+        copied("d0/t-1/" + log(0).split("/")[-1], f"d1/{0:020d}.log"), (f"d1/{0:020d}.log", What.IGNORED)
+    ),
     "6 0.log": loses(moved(log(0), f"{T}/0.log"), (f"{T}/0.log", What.IGNORED)),
 }
 

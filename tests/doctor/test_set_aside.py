@@ -190,3 +190,78 @@ def test_a_copy_of_what_retention_deleted_is_nothing(disks: Path) -> None:
     rows = doctor(disks)
     assert claim_of(rows, partition) == deleted
     assert not [row for row in rows if row["type"] == "ahead" and row["what"] == "ignored"]
+
+
+MISPLACED = [(at, at + count) for at in range(len(LOGS)) for count in range(1, len(LOGS) - at + 1)]
+
+
+@pytest.mark.parametrize(("first", "end"), MISPLACED)
+def test_segments_in_the_log_dir_itself_come_back(disks: Path, first: int, end: int) -> None:
+    """All commands of verify and of the doctor for it are the same, and bring all back."""
+    partition = disks / "d1/t-0"
+    whole, before = contents(partition), doctor(disks)
+    for name in LOGS[first:end]:
+        for path in partition.glob(name.replace(".log", ".*")):
+            path.rename(disks / "d1" / path.name)
+    rows = [json.loads(line) for line in run_here(["verify", "d1", "--json"], disks).out.splitlines()]
+    cures = {row["path"]: row["cure"] for row in rows if row.get("severity") == "error"}
+    rows = doctor(disks)
+    points = [row for row in rows if row["type"] == "ahead" and row["what"] == "ignored"]
+    (option,) = options_for(rows, disks / "d1" / LOGS[first])
+    if (first, end) == (0, len(LOGS)) or first:  # what is below the first segment may be what retention deleted
+        assert {cures[f"d1/{name}"] for name in LOGS[first:end]} == {cures[f"d1/{LOGS[first]}"]}
+        assert cures.get("d1/t-0", cures[f"d1/{LOGS[first]}"]) == cures[f"d1/{LOGS[first]}"]
+        assert [row["severity"] for row in points] == ["error"]
+        assert option["command"].replace(f"{disks}/", "").split("  #")[0] == cures[f"d1/{LOGS[first]}"]
+    else:
+        assert [row["severity"] for row in points] == ["warning"]
+    subprocess.run(["sh", "-c", option["command"]], check=True)
+    assert contents(partition) == whole
+    assert doctor(disks) == before
+
+
+def test_a_whole_folder_in_the_log_dir_itself_comes_back(disks: Path) -> None:
+    """`mv t-0/* .; rmdir t-0`. A running broker may have deleted some of it meanwhile."""
+    partition = disks / "d1/t-0"
+    whole, before = contents(partition), doctor(disks)
+    for path in list(partition.iterdir()):
+        path.rename(disks / "d1" / path.name)
+    partition.rmdir()
+    rows = [json.loads(line) for line in run_here(["verify", "d1", "--json"], disks).out.splitlines()]
+    assert {row["id"] for row in rows if row.get("severity") == "error"} == {"foreign-file"}
+    option = options_for(doctor(disks), partition)[0]
+    subprocess.run(["sh", "-c", option["command"]], check=True)
+    left = disks / "d1" / f"{43:020d}.snapshot"  # of no segment: it is at the log's end
+    assert contents(partition) | {left.name: left.read_bytes()} == whole
+    assert claim_of(doctor(disks), partition) == claim_of(before, partition)
+
+
+def test_a_segment_that_several_partitions_lack_is_for_a_person(disks: Path) -> None:
+    log_dir = disks / "d1"
+    (log_dir / "u-0" / LOGS[0]).rename(log_dir / LOGS[0])
+    for path in (log_dir / "t-0").glob("*.log"):
+        path.unlink()
+    rows = doctor(disks)
+    (point,) = (row for row in rows if row["type"] == "ahead" and row["what"] == "ignored")
+    (option,) = options_for(rows, log_dir / LOGS[0])
+    assert "t-0" not in option["command"]
+    assert option["command"].startswith(f"klogtool dump-log {log_dir / LOGS[0]} --print-data-log  #")
+    assert (point["severity"], "t-0 or u-0 lacks them" in point["detail"]) == ("error", True)
+
+
+@pytest.mark.parametrize("of", ["t-0", "u-0", "../d0/t-1"])
+def test_copies_in_the_log_dir_itself_are_no_alarm(disks: Path, of: str) -> None:
+    """What a partition here has as well is nothing; of a segment of another log dir nobody knows whose it is."""
+    log_dir = disks / "d1"
+    for path in list((log_dir / of).iterdir()):
+        shutil.copy(path, log_dir / path.name)
+    points = [row for row in doctor(disks) if row["type"] == "ahead"]
+    assert [(row["what"], row["severity"]) for row in points] == ([("ignored", "warning")] if "d0" in of else [])
+    assert run_here(["verify", "d1"], disks).status == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 100, bytes(4096)])
+def test_a_file_without_batches_in_the_log_dir_itself_is_nothing(disks: Path, data: bytes) -> None:
+    (disks / "d1" / LOGS[1]).write_bytes(data)
+    assert not [row for row in doctor(disks) if row["type"] == "ahead"]
+    assert run_here(["verify", "d1"], disks).status == 0

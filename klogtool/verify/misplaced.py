@@ -1,0 +1,200 @@
+"""Segments that lie in a log dir itself, beside its partition dirs: no broker looks for them there.
+
+A `.log` does not say which partition it is of. Its offsets do, if one partition lacks them: between two of its
+segments, or below an offset that a checkpoint says it had. Others only may be of a partition whose log ends where they
+begin, or begins where they end: retention and compaction delete segments, too.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+
+from klogtool.causes import Reason
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, PartitionDirState, build_file_name, is_log_name, parse_file_name
+from klogtool.log.folder import names_in
+from klogtool.log.log_files import begins_with
+from klogtool.log.logdir import LogDir
+from klogtool.verify.causes import LogDirCause
+from klogtool.verify.cures import look_into, moving_in
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.header_end import find_next_offset
+from klogtool.verify.verify_checkpoints import read_stated
+
+MOST_LOGS = 256  # of one log dir: each is compared with each partition
+MOST_AT_ONCE = 16  # that one cure moves: the next check names the others
+MOST_NAMES = 5
+_BESIDE = (FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CHECKPOINT.value)
+_REACHES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
+
+
+class Misplaced(Struct, frozen=True):
+    """Segments in a log dir itself, in the order of their offsets. next_offset: behind the last one. of: names of the
+    partition dirs that they may be of. is_lacked: these lack their offsets. is_absent: the one partition dir is not
+    there."""
+
+    log_dir: str
+    names: tuple[str, ...]
+    next_offset: int
+    of: tuple[str, ...] = ()
+    is_lacked: bool = False
+    is_absent: bool = False
+
+    @property
+    def first_offset(self) -> int:
+        """The offset that the first one's name says."""
+        return parse_file_name(self.names[0]).base_offset or 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Their paths."""
+        return tuple(os.path.join(self.log_dir, name) for name in self.names)
+
+    @property
+    def reason(self) -> Reason:
+        """Why nobody is served them."""
+        if not self.of:
+            return LogDirCause.MISPLACED(first=self.first_offset, last=self.next_offset - 1)
+        cause = LogDirCause.MISPLACED_OF if self.is_lacked else LogDirCause.MAY_BE_OF
+        return cause(first=self.first_offset, last=self.next_offset - 1, of=self.of[:MOST_NAMES])
+
+    def finding(self, path: str) -> Finding:
+        """Return the finding of one of these."""
+        first, last = self.first_offset, self.next_offset - 1
+        is_lacked, cure = self.is_lacked, self.cure
+        return Finding(Kind.FOREIGN_FILE, path, self.reason, None, None, first, last, cured_by=cure, loses=is_lacked)
+
+    @property
+    def cure(self) -> Reason:
+        """Moves them to where a broker looks. If their offsets do not say where that is, it shows their records."""
+        if len(self.of) != 1:
+            return look_into(self.paths[0])
+        beside = [os.path.join(self.log_dir, name) for name in _BESIDE] if self.is_absent else []
+        return moving_in(
+            self.paths[:MOST_AT_ONCE],
+            os.path.join(self.log_dir, self.of[0]),
+            is_new=self.is_absent,
+            files=list(filter(os.path.isfile, beside)),
+        )
+
+
+class _Log(Struct, frozen=True):
+    name: str
+    base: int
+    next_offset: int
+
+
+class _Place(Struct):
+    """A partition dir: the base offsets of its segments, and where each ends if that is known. reach: how far the log
+    went, by checkpoints. path: None if it is not there."""
+
+    name: str
+    bases: list[int] = field(default_factory=list)
+    ends: dict[int, int | None] = field(default_factory=dict)
+    reach: int = 0
+    is_compacted: bool = False
+    path: str | None = None
+
+    def lacks(self, log: _Log) -> bool | None:
+        """Return whether the partition lacks its offsets; None if it has them, or nothing says that it had them."""
+        at = bisect_right(self.bases, log.base)
+        above = self.bases[at] if at < len(self.bases) else None
+        end = self._end(self.bases[at - 1]) if at else None
+        if log.base in self.ends or log.base < (end or 0) or (above is not None and log.next_offset > above):
+            return None
+        if above is None and log.base < self.reach:
+            return True
+        if end is None or above is None:  # before all, or behind all
+            return False if above == log.next_offset or end == log.base else None
+        return not self.is_compacted
+
+    def add(self, log: _Log) -> None:
+        self.bases.insert(bisect_right(self.bases, log.base), log.base)
+        self.ends[log.base] = log.next_offset
+
+    def _end(self, base: int) -> int:
+        end = self.ends[base]
+        if end is None:
+            name = build_file_name(FileKind.LOG, base)
+            end = self.ends[base] = max(base, find_next_offset(os.path.join(self.path or "", name)))
+        return end
+
+
+def names_of_logs(path: str) -> list[str]:
+    """Return the names of segments in a log dir itself. Raises Unreadable."""
+    return [name for name in names_in(path) if is_log_name(name)]
+
+
+def find_misplaced(log_dir: LogDir) -> Iterator[Misplaced]:
+    """Yield the segments in a log dir itself that have records, but not what a partition dir has as well. Raises
+    Unreadable."""
+    names = names_of_logs(log_dir.path)[:MOST_LOGS]
+    if names:
+        places = list(_walk_places(log_dir))
+        logs = [log for name in names if (log := _log_of(log_dir.path, name)) is not None]
+        yield from _grouped(log_dir.path, [log for log in logs if not _is_copy(log, log_dir.path, places)], places)
+
+
+def _log_of(folder: str, name: str) -> _Log | None:
+    base, end = parse_file_name(name).base_offset or 0, find_next_offset(os.path.join(folder, name))
+    return _Log(name, base, end) if end > base else None
+
+
+def _walk_places(log_dir: LogDir) -> Iterator[_Place]:
+    stated = read_stated(log_dir)[0].offsets
+    compacted = set(map(str, stated.get(FileKind.CLEANER_CHECKPOINT, ())))
+    reached: dict[str, int] = {}
+    for key, offset in (line for kind in _REACHES for line in stated.get(kind, {}).items()):
+        reached[str(key)] = max(offset, reached.get(str(key), 0))
+    for partition in log_dir.partitions:
+        name = os.path.basename(partition.path)
+        if partition.state is PartitionDirState.CURRENT:
+            reach = reached.pop(name, 0)
+            try:
+                bases = sorted(segment.base_offset for segment in partition.segments)
+            except KlogError:  # told by itself
+                continue
+            yield _Place(name, bases, dict.fromkeys(bases), reach, name in compacted, partition.path)
+    yield from (_Place(name, reach=reach) for name, reach in reached.items() if reach)
+
+
+def _is_copy(log: _Log, folder: str, places: Sequence[_Place]) -> bool:
+    """Return whether a partition dir has it as well: somebody copied it. What cannot be read is told by itself."""
+    having = [place.path for place in places if place.path is not None and log.base in place.ends]
+    try:
+        return any(begins_with(os.path.join(path, log.name), os.path.join(folder, log.name)) for path in having)
+    except KlogError:
+        return True
+
+
+def _grouped(folder: str, logs: Sequence[_Log], places: Sequence[_Place]) -> Iterator[Misplaced]:
+    """Yield together what one partition lacks."""
+    groups: dict[tuple[str, bool | None, tuple[str, ...]], list[_Log]] = {}
+    for log, lacked, of in _placed(logs, places):
+        groups.setdefault((log.name if len(of) != 1 else "", lacked, of), []).append(log)
+    absent = {place.name for place in places if place.path is None}
+    for (_, lacked, of), found in groups.items():
+        found.sort(key=lambda log: log.base)
+        names, end = tuple(log.name for log in found), max(log.next_offset for log in found)
+        yield Misplaced(folder, names, end, of, bool(lacked), bool(of) and absent.issuperset(of))
+
+
+def _placed(logs: Sequence[_Log], places: Sequence[_Place]) -> Iterator[tuple[_Log, bool | None, tuple[str, ...]]]:
+    """Yield each with the partitions that lack it, or else that it may be of. It is as if these had it then: another
+    one may follow there."""
+    left = sorted(logs, key=lambda log: log.base)
+    for is_upwards in (True, False):  # behind their ends, then before their beginnings
+        for log in left.copy() if is_upwards else left[::-1]:
+            fits = [(place, lacks) for place in places if (lacks := place.lacks(log)) is not None]
+            best = any(lacks for _, lacks in fits)
+            chosen = [place for place, lacks in fits if lacks is best]
+            if chosen:
+                for place in chosen:
+                    place.add(log)
+                left = [one for one in left if one is not log]
+                yield log, best, tuple(place.name for place in chosen)
+    yield from ((log, None, ()) for log in left)
