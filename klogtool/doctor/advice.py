@@ -67,6 +67,7 @@ _LOOK_AT: Mapping[What, tuple[AdviceCause, ...]] = {
     What.REMOTE_FORGOTTEN: (AdviceCause.BROKERS_WITH_TOPIC,),
     What.COORDINATOR_FAILS: (AdviceCause.OWN_FOLDER, AdviceCause.REPLICA),
     What.MISSING: (AdviceCause.REPLICA,),
+    What.PERHAPS_MISSING: (AdviceCause.REPLICA,),
     What.NO_ROOM: (AdviceCause.WHAT_FILLS_DISK,),
 }
 _MEASURED = frozenset({What.HIDDEN, What.TRUNCATED})  # the broker starts, and serves all that is not counted in them
@@ -98,6 +99,7 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.REPLACED: future_away_options,
     What.IGNORED: set_aside_options,
     What.MISSING: lambda point, patient: iter(()) if _is_metadata_log(point) else gap_options(point, patient),
+    What.PERHAPS_MISSING: gap_options,
     What.EXPIRES_EARLY: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),

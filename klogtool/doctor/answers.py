@@ -94,6 +94,8 @@ class What(Enum):
     """The broker cannot read a checkpoint's numbers, and treats it as empty."""
     MISSING = "missing"
     """Records are gone already."""
+    PERHAPS_MISSING = "perhaps-missing"
+    """Leader epochs begin before the first segment: retention deleted what was there, or somebody."""
 
 
 # A start that does one of these loses or hides data.

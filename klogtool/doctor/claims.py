@@ -34,6 +34,8 @@ class WhyUnknown(Enum):
     """Nothing of it is served, and nobody counted what it has."""
     ELSEWHERE = "elsewhere"
     """Other nodes decide it, or what neither the disks nor the config show, or the start does not come so far."""
+    RETENTION = "retention"
+    """Retention of a broker that was killed then may have deleted it, or somebody: the disk does not tell."""
 
 
 class Witness(Enum):
@@ -87,11 +89,12 @@ class Lost(Struct, frozen=True):
 
 class Gone(Struct, frozen=True):
     """Offsets that no file has. ranges: None if unknown, for a reason. witness: what shows that they existed, the
-    strongest first."""
+    strongest first. perhaps: others, which no file has either, and which retention may have deleted."""
 
     ranges: tuple[OffsetRange, ...] | None = ()
     witness: tuple[Witness, ...] = ()
     reason: WhyUnknown | None = None
+    perhaps: tuple[OffsetRange, ...] = ()
 
 
 class Hidden(Struct, frozen=True):

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.content import FileRange, read_content
+from klogtool.broker.content import FileRange
 from klogtool.broker.draft import Draft, DraftFile
-from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.left_overs import settle_left_overs
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -21,12 +20,11 @@ from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import Followed, follow_consumer
 from klogtool.doctor.readable import Readable, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
-from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
-from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import find_deleted_in_error, next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_evidence
 from klogtool.plans.recover_result import Recovery
+from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.only_copies import HIGHEST
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
@@ -202,29 +200,29 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
     for part in (*measured.lost, *measured.replaced, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
-    witnessed, deleted = list(_walk_witnessed(log, recovery, there)), Offsets()
+    witnessed = list(_walk_witnessed(log, recovery, there))
     witnessed += ((first, last, Witness.DAMAGED_BYTES) for first, last in (followed.torn if followed else ()))
-    if witnessed:
-        for part in _walk_deleted(log):
-            deleted.add(part.first_offset, max(part.first_offset, part.last_offset))
     for first, last, witness in witnessed:
         holes = list(there.holes(first, last))
-        if witness is Witness.LEADER_EPOCH and last < log.segments.first.base_offset:
-            # Retention deletes at the start of a log. Its epochs are written later.
-            holes = [hole for low, high in holes for hole in deleted.holes(low, high)]
         for hole in holes:
             gone.add(*hole)
         if holes and witness not in witnesses:
             witnesses.append(witness)
-    return Gone(few(gone.ranges), tuple(witnesses))
+    perhaps = _perhaps_gone(log, there, gone)
+    is_unknown = bool(perhaps) and not gone.ranges
+    ranges, reason = (None, WhyUnknown.RETENTION) if is_unknown else (few(gone.ranges), None)
+    return Gone(ranges, tuple(witnesses), reason, few(perhaps))
 
 
-def _walk_deleted(log: LoadedLog) -> Iterator[Readable]:
-    """Yield what is in `.deleted` files. A start deletes them, and a broker meant to."""
-    for name, file in log.draft.before.items():
-        if name.endswith(f"{FileKind.LOG.value}{DELETED}"):
-            with ContentFile(name, file.content) as opened:
-                yield from walk_readable(opened, 0, opened.size)
+def _perhaps_gone(log: LoadedLog, there: Offsets, gone: Offsets) -> list[OffsetRange]:
+    """Return what retention deleted before the first segment, or somebody, without what is told already."""
+    if log.report.below_start:
+        return []
+    told = Offsets()
+    told.add_all(there)
+    told.add_all(gone)
+    spans = find_lost_start(log.draft.before, log.terms, log.segments.first.base_offset)
+    return [hole for span in spans for hole in told.holes(*span)]
 
 
 def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Iterator[tuple[int, int, Witness]]:
@@ -244,23 +242,6 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     for gap in recovery.missing:
         witness = Witness.GAP if gap.told_by is None or gap.is_left_over else Witness.INDEX
         yield gap.first_offset, gap.last_offset, witness
-    yield from _walk_before_first(log)
-
-
-def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
-    """Yield the offsets from the first leader epoch to the first segment: retention that deletes segments removes their
-    epochs, too; somebody who removes files does not."""
-    name, terms = FileKind.LEADER_EPOCH_CHECKPOINT.value, log.terms
-    is_explained = terms.compaction is not None or terms.may_begin_elsewhere
-    if name not in log.draft.before or is_explained or log.report.below_start:
-        return
-    try:
-        epochs = parse_leader_epoch_checkpoint(read_content(log.draft.before[name].content))
-    except KlogError:
-        return
-    first = max(_deleted_below(log), min((epoch.start_offset for epoch in epochs), default=HIGHEST))
-    if first < log.segments.first.base_offset:
-        yield first, log.segments.first.base_offset - 1, Witness.LEADER_EPOCH
 
 
 def last_timestamp(log: LoadedLog) -> int | None:

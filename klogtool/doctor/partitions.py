@@ -308,6 +308,9 @@ def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
     elif behind is not None and behind.damage and not behind.clean_marker_false and not hidden:
         damaged = AheadCause.END_DAMAGED(damage=behind.damage)
         yield Ahead(path, What.MISSING, damaged, severity=Severity.WARNING)
+    if perhaps := claim.gone_already.perhaps:
+        unsure = AheadCause.PERHAPS_MISSING(offsets=offsets_in(perhaps))
+        yield Ahead(path, What.PERHAPS_MISSING, unsure, perhaps[0][0], perhaps[-1][1], severity=Severity.INFO)
 
 
 def _cut(state: Judgement) -> Ahead:

@@ -32,6 +32,7 @@ heaviest_row      finds the heaviest ascending row: how epoch_order decides
 swaps             what .swap files cost, which replace segments at a start
 misplaced         segments in a log dir itself, and which partition lacks them
 only_copies       records that only a left-over of a deletion still has
+lost_start        offsets before the first segment at which the leader epochs begin
 stable_offsets    last stable offsets in transaction indexes
 segment_report    what the check of a segment reports beside its findings
 

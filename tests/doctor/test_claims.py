@@ -264,16 +264,39 @@ def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, see
     assert bool(lost) <= bool(points)
 
 
-def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None:
-    """Retention removes the epochs of what it deletes; here nobody did."""
+NOTHING_GONE = {"ranges": [], "witness": [], "reason": None, "perhaps": []}
+
+
+@pytest.mark.parametrize("index_of", [None, 0, 11])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_only_an_index_without_its_log_shows_that_retention_did_not_delete_the_first_segments(
+    index_of: int | None, is_clean: bool, tmp_path: Path
+) -> None:
+    """A broker that was killed in its retention leaves the old epochs, also over the clean stops that follow
+    (tests/kafka/test_brokers_killed_in_retention.py)."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     partition = disks / "d1/t-0"
     for path in (*partition.glob(f"{0:020d}.*"), *partition.glob(f"{11:020d}.*")):
-        path.unlink()
-    claim = claim_about(rows_of(disks), partition)
-    assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"], "reason": None}
+        if index_of is None or path.name != f"{index_of:020d}.index":
+            path.unlink()
+    if not is_clean:
+        (disks / "d1/.kafka_cleanshutdown").unlink()
+    rows = rows_of(disks)
+    claim = claim_about(rows, partition)
+    gone = [] if index_of is None else [[index_of, 21]]
+    perhaps = [[0, 21]] if index_of is None else [[0, index_of - 1]] if index_of else []
+    assert claim["gone_already"] == {
+        "ranges": gone or None,
+        "witness": ["index"] if gone else [],
+        "reason": None if gone else "retention",
+        "perhaps": perhaps,
+    }
+    found = [(row["what"], row["severity"]) for row in rows if row["type"] == "ahead" and row["path"] == str(partition)]
+    assert found == [("missing", "warning")] * bool(gone) + [("perhaps-missing", "info")] * bool(perhaps)
+    assert any(" --replica COPY " in row["command"] for row in rows if row["type"] == "option")
     (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 22\n")
-    assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": [], "reason": None}
+    after = claim_about(rows_of(disks), partition)["gone_already"]
+    assert after == NOTHING_GONE | {"ranges": gone, "witness": ["index"] if gone else []}
 
 
 @pytest.mark.parametrize("line", [None, 0, 5])
@@ -294,8 +317,9 @@ def test_a_log_that_may_be_tiered_has_nothing_gone_by_its_epochs(
         shutil.rmtree(disks / "d0/__cluster_metadata-0")
     words = ("--config", "remote.storage.enable=false") if known_by == "config" else ()
     claim = claim_about(rows_of(disks, *words), partition)
-    gone = [] if line is not None and known_by == "nobody" else [[line or 0, 21]]
-    assert (claim["gone_already"]["ranges"], claim["gone_already"]["witness"]) == (gone, ["leader-epoch"][: len(gone)])
+    perhaps = [] if line is not None and known_by == "nobody" else [[line or 0, 21]]
+    assert claim["gone_already"]["perhaps"] == perhaps
+    assert claim["gone_already"]["ranges"] == (None if perhaps else [])
     assert claim["log_start_offset"] == (0 if line == 0 and known_by == "nobody" else 22)
 
 
@@ -316,7 +340,7 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
     first = log.with_name(f"{0:020d}.log")
     first.rename(first.with_name(f"{first.name}.deleted"))  # as retention does
     claim = claim_about(rows_of(disks), log.parent)
-    assert (claim["lost"]["records"], claim["gone_already"]["ranges"]) == (0, [])
+    assert (claim["lost"]["records"], claim["gone_already"]) == (0, NOTHING_GONE)
 
 
 @pytest.mark.parametrize("last_stop", ["clean", "killed"])
@@ -591,7 +615,7 @@ def test_an_option_that_deletes_an_index_without_its_log_erases_a_witness(tmp_pa
     last = sorted(partition.glob("*.log"))[-1]
     flip_bit(last, last.stat().st_size // 2)
     rows = rows_of(disks)
-    assert claim_about(rows, partition)["gone_already"]["witness"] == ["index", "leader-epoch"]
+    assert claim_about(rows, partition)["gone_already"]["witness"] == ["index"]
     commands = {row["number"]: row["command"] for row in rows if row["type"] == "option"}
     erasing = {row["number"]: row["erases_witness"] for row in rows if row.get("about") == "option"}
     told = {commands[number].split(str(partition))[1].split()[0]: erases for number, erases in erasing.items()}

@@ -72,7 +72,12 @@ def test_what_is_gone_already_is_never_a_loss_of_the_start_and_its_witness_stays
     done = doctor(killed.parent, "--format", "json")
     claim = next(row for row in rows(done, "claim") if str(row.get("path")).endswith("zero-tail-0"))
     assert claim["lost"] == {"records": 0, "ranges": [], "reason": None}
-    assert claim["gone_already"] == {"ranges": [[71, 99999]], "witness": ["high-watermark"], "reason": None}
+    assert claim["gone_already"] == {
+        "ranges": [[71, 99999]],
+        "witness": ["high-watermark"],
+        "reason": None,
+        "perhaps": [],
+    }
     assert rows(done, "verdict")[0]["starts"] == "yes"
     options = rows(done, "option")
     assert all(option["lost_records"] != 0 for option in options)

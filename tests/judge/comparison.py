@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from klogtool.doctor.claims import PartitionClaim
+from klogtool.doctor.claims import PartitionClaim, WhyUnknown
 
 from .bases import LOG_DIRS, MANY_COMPACTED
 from .claims import Claims, Ranges, is_in
@@ -305,12 +305,13 @@ def _counted(
 def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
     """A range must not hold what is there; what a witness knows beyond the log, or between segments, must be in one,
     unless a file has it: that the doctor calls it lost or hidden does not show that."""
-    ranges = claim.gone_already.ranges
-    if ranges is None:
+    gone = claim.gone_already
+    if gone.ranges is None and gone.reason is not WhyUnknown.RETENTION:
         return
-    there = sorted(record.offset for record in before.records if is_in(record.offset, ranges))
+    ranges, perhaps = gone.ranges or (), gone.perhaps
+    there = sorted(record.offset for record in before.records if is_in(record.offset, (*ranges, *perhaps)))
     if there:
-        yield differ("GONE", f"claim: {ranges} are on no disk; {there[:5]} are sound on this one")
+        yield differ("GONE", f"claim: {ranges}, perhaps {perhaps} are on no disk; {there[:5]} are sound on this one")
     end = max(before.end, loaded.log_end_offset)
     known = (*ranges, *before.spans)
     for witness, reach in before.reaches.items():

@@ -1,0 +1,44 @@
+"""Offsets before the first segment of a log, at which leader-epoch-checkpoint still begins.
+
+Retention renames a segment to `.deleted` at once, and a background thread writes the new epochs a moment later
+(LeaderEpochFileCache.truncateFromStartAsyncFlush). A broker that is killed in between leaves the old ones. The next
+start deletes the `.deleted` files, and raises the epochs to the line of log-start-offset-checkpoint, not to the first
+segment (LogLoader.load): they stay, over clean stops, too, until retention deletes again. So they do not tell whether
+retention deleted the segments, or somebody removed them. An index without its `.log` does: retention renames both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from klogtool.broker.circumstances import LoadTerms
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import DraftFile
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.names import FileKind
+from klogtool.log.offset_ranges import Offsets
+from klogtool.verify.only_copies import HIGHEST
+from klogtool.verify.swaps import offsets_in_log
+
+_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+_DELETED_LOG = FileKind.LOG.value + DELETED
+
+
+def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, first: int) -> list[tuple[int, int]]:
+    """Return the offsets from the first leader epoch, or the log start, to what a log has first, that no `.deleted` log
+    has: retention deleted them, or somebody. None if remote storage or a cleaning may explain them, or a file cannot be
+    read. first: the offset that it has first."""
+    if _EPOCHS not in files or terms.compaction is not None or terms.may_begin_elsewhere:
+        return []
+    deleted = Offsets()
+    try:
+        epochs = parse_leader_epoch_checkpoint(read_content(files[_EPOCHS].content))
+        start = max(terms.log_start_offset, min((epoch.start_offset for epoch in epochs), default=HIGHEST))
+        for name in files if start < first else ():
+            if name.endswith(_DELETED_LOG):
+                deleted.add_all(offsets_in_log(files[name].content).all)
+    except KlogError:
+        return []
+    return list(deleted.holes(start, first - 1))
