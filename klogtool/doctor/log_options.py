@@ -25,7 +25,7 @@ from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import mending, moving_in_options
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.measured import find_set_aside, first_offset_of
-from klogtool.doctor.metadata_options import copy_option
+from klogtool.doctor.metadata_options import copy_option, lost_of_metadata
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -71,7 +71,12 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if plan is not None:
         lost_ms = point.lost_ms if point.lost_records else None
         title, command = AdviceCause.BROKERS_WAY(), recover(point.path)
-        yield _planned(title, command, remedy, plan, Strategy.AS_THE_BROKER, patient, lost_ms)
+        option = _planned(title, command, remedy, plan, Strategy.AS_THE_BROKER, patient, lost_ms)
+        if os.path.basename(point.path) == CLUSTER_METADATA_DIR:  # what its snapshot has is not lost
+            lost = lost_of_metadata(point.path, point.first_offset or 0)
+            yield replace(option, lost=lost, lost_records=lost.records, readable=None)
+        else:
+            yield option
 
 
 def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -12,8 +12,13 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.doctor.answers import BY_HAND, Ahead, Option, Remedy, Strategy, What, by_hand
 from klogtool.doctor.causes import AdviceCause
+from klogtool.doctor.claims import Lost, WhyUnknown
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.readable import Readable, ranges_of, walk_each, walk_readable
+from klogtool.errors import KlogError
 from klogtool.escape import quoted
+from klogtool.log.file import LogFile
+from klogtool.log.partition import Partition
 from klogtool.plans.truncate import COMMAND as TRUNCATE
 from klogtool.plans.truncate import TruncateQuestion
 from klogtool.verify.cures import FROM_A_CONTROLLER
@@ -60,3 +65,17 @@ def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         price=AdviceCause.FORGETS(),
         remedies=(Remedy(TRUNCATE, folder, question),),
     )
+
+
+def lost_of_metadata(path: str, end: int) -> Lost:
+    """Return what a start cuts off a metadata log: the sound batches from an offset on. What is before it is in the log
+    that is left, or in the newest snapshot."""
+    parts: list[Readable] = []
+    try:
+        for segment in Partition(path).segments:
+            with LogFile(segment.path) as file:
+                rows = walk_readable(file, 0, file.size)
+                parts += (each for row in rows for each in walk_each(file, row) if each.first_offset >= end)
+    except KlogError:
+        return Lost(None, (), WhyUnknown.UNREADABLE)
+    return Lost(sum(part.records for part in parts), ranges_of(parts))

@@ -78,12 +78,13 @@ from klogtool.log.partition import Partition
 from klogtool.log.process_pool import in_processes
 from klogtool.log.second_reading import read_again
 from klogtool.plans.recover import RecoverQuestion, log_bytes
-from klogtool.plans.start_problems import find_start_problems, may_be_copy, replay_problems
+from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.safe_to_lose import SafePart, find_safe_part
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Kind
+from klogtool.verify.verify_log_dirs import may_be_copy
 
 _RANKS = {what: rank for rank, what in enumerate(What)}
 _STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}

@@ -16,6 +16,7 @@ from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
 from klogtool.doctor.claims import Gone, OffsetRange, Witness
 from klogtool.doctor.exceptions import message_of, stop_at
+from klogtool.doctor.metadata_options import lost_of_metadata
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -282,13 +283,15 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
     log, is_alone = view.own.log, len(view.voter_ids) == 1
     end, severity = log.position.end_offset, Severity.ERROR if is_alone else Severity.WARNING
     if log.damage is not None:
+        lost = lost_of_metadata(view.path, end)
         yield Ahead(
             view.path,
             What.TRUNCATED if is_alone else What.METADATA_BEHIND,
             (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end),
             first_offset=end,
+            lost_records=lost.records or 0,
             lost_bytes=log.cut_bytes,
-            is_uncounted=True,
+            is_uncounted=lost.records is None,
             cure=FROM_A_CONTROLLER,
             severity=severity,
         )

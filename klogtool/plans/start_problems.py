@@ -17,7 +17,6 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
-from klogtool.log.log_dirs import FolderKind, kind_of_folder
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.causes import KraftCause
@@ -28,7 +27,7 @@ from klogtool.verify.stops import StopOutcome, refuses
 from klogtool.verify.verify_checkpoints import read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
-from klogtool.verify.verify_log_dirs import verify_log_dirs
+from klogtool.verify.verify_log_dirs import may_be_copy, verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, verify_names
 from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay
@@ -40,15 +39,14 @@ def find_start_problems(
     """Return the findings at which the broker of these log dirs stops; those that end it first. A checkpoint is not
     read if its value was given. named: with the log dirs that are not there; None: these."""
     log_dirs = [LogDir(path) for path in paths]
-    result = list(_of_log_dirs(log_dirs, circumstances))
-    if may_be_copy(named or paths, circumstances):
-        result = [finding for finding in result if finding.id is not Kind.META_PROPERTIES_MISSING]
+    is_copy = may_be_copy(named or paths, circumstances)
+    result = list(_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy))
     # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
     unread = [finding for finding in result if _is_unread_identity(finding)]
     if unread:
         given_up = {os.path.dirname(finding.path) for finding in unread}
         log_dirs = [log_dir for log_dir in log_dirs if log_dir.path not in given_up]
-        result = [*unread, *_of_log_dirs(log_dirs, circumstances)]
+        result = [*unread, *_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy)]
     result += [finding for log_dir in log_dirs for finding in _of_partitions(log_dir)]
     return sorted(result, key=lambda finding: not finding.ends_broker)
 
@@ -68,7 +66,7 @@ def _stopping(finding: Finding, log_dir: str) -> Iterator[Finding]:
     yield replace(finding, stop=stop.ending_the_broker()) if is_exit else finding
 
 
-def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> Iterator[Finding]:
+def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances, *, may_be_copy: bool) -> Iterator[Finding]:
     """Yield problems of the log dirs' own files and of the names of their folders."""
     stands_in = {
         FileKind.RECOVERY_POINT_CHECKPOINT: circumstances.recovery_point,
@@ -77,23 +75,10 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
     }
     needed = [kind for kind in circumstances.checkpoints_read if stands_in.get(kind) is None]
     rules = rules_of(circumstances.kafka)
-    findings = list(verify_log_dirs(log_dirs, rules))
+    findings = list(verify_log_dirs(log_dirs, rules, may_be_copy=may_be_copy))
     findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
     for finding in findings:
         yield from _stopping(finding, os.path.dirname(finding.path))
-
-
-def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
-    """Return whether this is one folder into which somebody may have copied partition dirs: no file that brokers keep
-    in a log dir is there, nor the metadata of a cluster, and server.properties does not name it. The log dir of a
-    broker from which all these files were deleted looks the same."""
-    if len(paths) != 1 or kind_of_folder(paths[0]) is not FolderKind.BARE:
-        return False
-    path = paths[0]
-    brokers = (FileKind.LOCK.value, FileKind.BOOTSTRAP_SNAPSHOT.value, str(METADATA_PARTITION))
-    named = (*circumstances.log_dirs, circumstances.metadata_log_dir or "")
-    is_named = os.path.realpath(path) in map(os.path.realpath, filter(None, named))
-    return not is_named and not any(os.path.lexists(os.path.join(path, name)) for name in brokers)
 
 
 def _of_partitions(log_dir: LogDir) -> Iterator[Finding]:

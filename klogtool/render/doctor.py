@@ -294,7 +294,8 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 _COPY_OR_LOG_DIR = (
-    "is this folder a copy of partition dirs, or a broker's log dir that lost meta.properties? On that no broker starts"
+    "is this folder a copy of partition dirs, or a broker's log dir that lost meta.properties? On that no broker "
+    "starts; name its server.properties (--config-file)"
 )
 
 

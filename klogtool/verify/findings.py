@@ -212,8 +212,7 @@ class Finding(Struct, frozen=True):
         """The severity by the id, by whether it is normal here, by what the next start makes of it, and by settings;
         see the table in docs/contract.md."""
         own = self.id.row.severity
-        # Without meta.properties a folder may be a copy, which no broker starts on: that stays an info.
-        if self.loses or (self.stop is not None and own is Severity.WARNING):
+        if self.loses or self.stop is not None:
             own = Severity.ERROR
         return Severity.INFO if self.is_normal else self.user_severity or own
 

@@ -46,7 +46,7 @@ from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.swaps import JudgedSwaps, LogOffsets, SwapTerms, judge_swaps, offsets_in_log
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
-from klogtool.verify.verify_log_dirs import verify_log_dirs
+from klogtool.verify.verify_log_dirs import may_be_copy, verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
 from klogtool.verify.verify_partition import Surroundings, as_normal_gap, verify_partition, verify_segment_name
 from klogtool.verify.verify_segment import verify_segment
@@ -274,7 +274,9 @@ class _Verification:
         yield self.summary
 
     def _findings(self) -> Iterator[Finding]:
-        yield from verify_log_dirs(self._log_dirs)
+        paths = [log_dir.path for log_dir in self._log_dirs]
+        is_copy = may_be_copy(paths, self.options.circumstances)
+        yield from verify_log_dirs(self._log_dirs, may_be_copy=is_copy)
         for path in self._root_files:
             yield from _verify_root_file(path)
         yield from self._partitions()

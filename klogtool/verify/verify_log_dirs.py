@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
@@ -21,6 +21,7 @@ from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, T
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
+from klogtool.log.log_dirs import FolderKind, kind_of_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
@@ -44,16 +45,21 @@ MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 
 
-def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) -> Iterator[Finding]:
+def verify_log_dirs(
+    log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES, *, may_be_copy: bool = False
+) -> Iterator[Finding]:
     """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions.
 
-    rules: those of the release whose words an exception has.
+    rules: those of the release whose words an exception has. may_be_copy: the log dir may be a copy of partition dirs,
+    which has no meta.properties, and which no broker uses.
     """
     identities: dict[str, MetaProperties] = {}
     of_identity = [list(_verify_meta_properties(log_dir, identities, rules)) for log_dir in log_dirs]
     for log_dir, findings in zip(log_dirs, of_identity, strict=True):
         yield from _verify_names(log_dir)
         for finding in findings if identities else map(_as_in_all, findings):
+            if may_be_copy and finding.id is Kind.META_PROPERTIES_MISSING:
+                finding = replace(finding, stop=None)
             is_to_be_written = finding.cured_by is None and finding.id in WRITTEN_ANEW
             yield (
                 replace(finding, cured_by=write_meta_properties(finding.path, log_dirs))
@@ -66,6 +72,19 @@ def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) 
     yield from _conflicts(identities)
     yield from verify_voters(identities)
     yield from _duplicates(log_dirs)
+
+
+def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
+    """Return whether this is one folder into which somebody may have copied partition dirs: no file that brokers keep
+    in a log dir is there, nor the metadata of a cluster, and server.properties does not name it. The log dir of a
+    broker from which all these files were deleted looks the same."""
+    if len(paths) != 1 or kind_of_folder(paths[0]) is not FolderKind.BARE:
+        return False
+    path = paths[0]
+    brokers = (FileKind.LOCK.value, FileKind.BOOTSTRAP_SNAPSHOT.value, str(METADATA_PARTITION))
+    named = (*circumstances.log_dirs, circumstances.metadata_log_dir or "")
+    is_named = os.path.realpath(path) in map(os.path.realpath, filter(None, named))
+    return not is_named and not any(os.path.lexists(os.path.join(path, name)) for name in brokers)
 
 
 def _verify_names(log_dir: LogDir) -> Iterator[Finding]:

@@ -858,6 +858,8 @@ KRAFT: Mapping[str, Scenario] = {
     "9 flipped bit in the middle, no snapshot": loses(
         both(gone(SNAPSHOT), flipped(METADATA_LOG, 1400)), (METADATA, What.METADATA_LOST), end=43
     ),
+    "9 flipped bit before the snapshot": loses(flipped(METADATA_LOG, 1400), (METADATA, What.TRUNCATED)),
+    "9 flipped bit behind the snapshot": loses(flipped(METADATA_LOG, 3700), (METADATA, What.TRUNCATED)),
     "9 log start without a snapshot": refuses(
         both(gone(SNAPSHOT), begins_later), METADATA, "Inconsistent snapshot state"
     ),

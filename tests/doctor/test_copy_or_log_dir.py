@@ -41,10 +41,12 @@ def broker_claim(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
 
 
-def test_what_may_be_a_copy_is_no_alarm_and_no_promise(disks: Path) -> None:
+@pytest.mark.parametrize("fail_on", ["anything", "loss"])
+def test_what_may_be_a_copy_is_no_alarm_and_no_promise(disks: Path, fail_on: str) -> None:
+    """Status 0 says that the broker starts: nobody knows that, and on a copy it does not."""
     emptied(disks, "d1")
-    done = run_here(["doctor", "d1"], disks)
-    assert done.status == 0
+    done = run_here(["doctor", "d1", "--fail-on", fail_on], disks)
+    assert done.status == 1
     first, second = done.out.decode().splitlines()[:2]
     assert first == ALL_BARE
     assert second.startswith("  unknown     is this folder a copy")
@@ -88,6 +90,44 @@ def test_what_a_broker_uses_does_not_start_without_meta_properties(
     claim = broker_claim(rows_of(disks, *sign(disks)))
     assert claim["starts"] is False
     assert claim["message"] in (NO_READABLE, None)  # None: other reasons as well
+
+
+def verified(disks: Path, *words: str) -> tuple[int, list[str]]:
+    done = run_here(["verify", *words, "--json"], disks)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    return done.status, [row["severity"] for row in rows if row.get("id") == "meta-properties-missing"]
+
+
+def test_verify_of_what_may_be_a_copy_finds_nothing_wrong(disks: Path) -> None:
+    emptied(disks, "d1")
+    assert verified(disks, "d1") == (0, ["info"])
+
+
+def checkpoint(disks: Path) -> list[str]:
+    (disks / "d1" / "recovery-point-offset-checkpoint").write_text("0\n2\nt 0 43\nu 0 6\n")
+    return ["d1"]
+
+
+def marker(disks: Path) -> list[str]:
+    checkpoint(disks)
+    (disks / "d1" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    return ["d1"]
+
+
+def another_log_dir(_: Path) -> list[str]:
+    return ["d0", "d1"]
+
+
+SIGNS = [lock, bootstrap, empty_metadata_folder, checkpoint, marker, another_log_dir]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_verify_and_doctor_agree_that_no_broker_starts(disks: Path, sign: Callable[[Path], list[str]]) -> None:
+    """Status 0 says that nothing is wrong."""
+    emptied(disks, "d1")
+    words = sign(disks)
+    assert verified(disks, *words) == (1, ["error"])
+    assert broker_claim(rows_of(disks, *words))["starts"] is False
 
 
 @pytest.mark.parametrize("other", ["d0 without", "d0 unreadable", "d0 absent", "d0 whole"])

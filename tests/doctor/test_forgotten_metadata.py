@@ -99,6 +99,23 @@ def test_sound_batches_behind_damage_are_lost_if_the_snapshot_has_not_what_is_in
     assert told(diagnosed(disk.path)) == ([(What.TRUNCATED, SNAPSHOT, None)] if end > SNAPSHOT else [])
 
 
+@pytest.mark.parametrize(
+    ("first", "stop", "kept"),
+    [(2, 4, SNAPSHOT), (CUT, BEHIND, SNAPSHOT), (SNAPSHOT - 1, SNAPSHOT, SNAPSHOT), (SNAPSHOT + 2, SNAPSHOT + 4, None)],
+)
+def test_what_the_snapshot_has_is_not_lost(tmp_path: Path, first: int, stop: int, kept: int | None) -> None:
+    """The start, the option that does the same, and the claims have one number."""
+    disk = disk_of(tmp_path, 1)
+    nul(disk, first, stop)
+    found = diagnosed(disk.path)
+    lost = END - (kept or stop)  # behind the damage, and behind the snapshot
+    (point,) = (one for one in found.points if one.what is What.TRUNCATED)
+    assert (point.lost_records, point.is_uncounted, found.lost_records) == (lost, False, lost)
+    (option,) = (one for trouble in found.troubles for one in trouble.options if one.remedies)
+    assert option.lost is not None
+    assert (option.lost_records, option.lost.ranges) == (lost, ((END - lost, END - 1),))
+
+
 def test_what_is_lost_and_what_is_gone_are_told_apart(tmp_path: Path) -> None:
     disk = disk_of(tmp_path, 1)
     nul(disk, CUT, BEHIND)
