@@ -14,7 +14,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
-from klogtool.doctor.claims import Gone, OffsetRange, Witness
+from klogtool.doctor.claims import Gone, Witness
 from klogtool.doctor.exceptions import message_of, stop_at
 from klogtool.doctor.metadata_options import lost_of_metadata
 from klogtool.doctor.patient import Patient
@@ -22,7 +22,7 @@ from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
-from klogtool.quorum.controllers import Controller, MetadataLog, read_controller
+from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
 from klogtool.quorum.settings import (
     ANY_HOST,
@@ -295,7 +295,7 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
             cure=FROM_A_CONTROLLER,
             severity=severity,
         )
-    if (gone := _gone_offsets(log)) is not None:
+    if (gone := log.gone) is not None:
         yield Ahead(
             view.path,
             What.MISSING if is_alone else What.METADATA_BEHIND,
@@ -309,14 +309,9 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
         )
 
 
-def _gone_offsets(log: MetadataLog) -> OffsetRange | None:
-    """Return which offsets the metadata log had once that no file has; None if nothing shows any."""
-    return (max(log.position.end_offset, log.sound_end), log.reached - 1) if log.reached else None
-
-
 def gone_of(view: QuorumView | None) -> Gone | None:
     """Return what no file of the metadata log has any more, with what shows it; None if nothing does."""
-    gone = None if view is None else _gone_offsets(view.own.log)
+    gone = None if view is None else view.own.log.gone
     if view is None or gone is None:
         return None
     is_epoch = view.own.log.reached_by == FileKind.LEADER_EPOCH_CHECKPOINT.value

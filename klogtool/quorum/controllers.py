@@ -86,6 +86,12 @@ class MetadataLog(Struct, frozen=True):
         return self.trouble is None and not self.cut_bytes
 
     @property
+    def gone(self) -> tuple[int, int] | None:
+        """Return the offsets, first and last, that it had once and that no file of it has; None if nothing shows
+        any."""
+        return (max(self.position.end_offset, self.sound_end), self.reached - 1) if self.reached else None
+
+    @property
     def trouble(self) -> KlogError | None:
         """Return why it is not read to its end, or None."""
         return self.damage or self.problem or self.snapshot_problem

@@ -165,6 +165,11 @@ def _same_voters(election: Election) -> Iterator[Text]:
         yield QuorumCure.BEST_FIRST(path=election.best)
 
 
+def _longer_copy(election: Election) -> Iterator[Text]:
+    if election.gone is not None:
+        yield QuorumCure.LONGER_COPY(end=election.gone.last + 1)
+
+
 _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
     ElectionCause.STALE_CANDIDATE: _state_of(lambda seat: seat.is_stale),
@@ -175,6 +180,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ElectionCause.LEADERS_DIFFER: _one_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
+    ElectionCause.METADATA_GONE: _longer_copy,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     ElectionCause.LOG_DAMAGED: lambda election: (
         QuorumCure.DOCTOR(path=seat.controller.path) for seat in election.seats if not seat.controller.log.is_whole

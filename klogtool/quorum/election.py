@@ -92,6 +92,8 @@ class ElectionCause(Cause):
     REPLAY_REFUSED = "metadata-replay-refused"
     """A replay refuses a record of one that may lead: it wins the election, and ends before it is active; so do those
     that fetch the record (QuorumController). Or of so many others that no majority is left then."""
+    METADATA_GONE = "metadata-gone"
+    """A metadata log had offsets that no copy here has any more, as a file beside it shows."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -143,6 +145,16 @@ class Seat(Struct, frozen=True):
         return self.repeats_epoch and len(voters_of(self.controller) or ()) > 1
 
 
+class GoneMetadata(Struct, frozen=True):
+    """Offsets of the metadata that no copy here has any more. path: of the log dir that had them. told_by: the file
+    that shows it."""
+
+    first: int
+    last: int
+    path: str
+    told_by: str
+
+
 class Election(Struct, frozen=True):
     """seats: one for each controller, in their order. voters: of the best copy that may lead and names any, else of the
     best of all; majority: how many of them a leader needs, 0 if no voters are known. missing: the ids of voters that
@@ -156,7 +168,7 @@ class Election(Struct, frozen=True):
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
     the best copy that a possible leader lacks; None if there are none, or if they change nothing. lost_records: how
     many records of metadata that is; None if it is unknown, as with any damaged copy. committed: what is below this
-    offset of the best copy was committed; nobody knows of the rest.
+    offset of the best copy was committed; nobody knows of the rest. gone: what no copy has any more.
     """
 
     seats: tuple[Seat, ...]
@@ -173,6 +185,7 @@ class Election(Struct, frozen=True):
     is_dynamic: bool
     apart: CopiesApart | None
     committed: int = 0
+    gone: GoneMetadata | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -225,6 +238,8 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
     )
+    gone = _gone(seats)
+    causes += [ElectionCause.METADATA_GONE] * (gone is not None)
     return Election(
         seats,
         outcome,
@@ -240,7 +255,18 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         any(found.is_dynamic for found in controllers),
         apart,
         0 if best is None else best.log.committed,
+        gone,
     )
+
+
+def _gone(seats: Sequence[Seat]) -> GoneMetadata | None:
+    """Return what a copy of this cluster had once, and no copy has now; of several what goes furthest."""
+    copies = [seat.controller for seat in seats if _is_usable(seat)]
+    end = max((max(copy.log.position.end_offset, copy.log.sound_end) for copy in copies), default=0)
+    furthest = max(copies, key=lambda copy: copy.log.reached, default=None)
+    if furthest is None or furthest.log.reached <= end:
+        return None
+    return GoneMetadata(end, furthest.log.reached - 1, furthest.path, furthest.log.reached_by)
 
 
 def _outcome(chosen: Sequence[Seat], seats: Sequence[Seat], *, is_sure: bool) -> ElectionOutcome:

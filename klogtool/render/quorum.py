@@ -38,6 +38,7 @@ def quorum_row(election: Election) -> dict[str, object]:
         "most_complete": election.best,
         "would_be_lost": [election.lost] if election.lost else [],
         "would_be_lost_records": election.lost_records,
+        "gone_already": [(election.gone.first, election.gone.last)] if election.gone else [],
         "cures": cures_of(election),
     }
 
@@ -72,7 +73,8 @@ def _seat_row(seat: Seat) -> dict[str, object]:
         "believes": seat.believes,
         "epoch": position.epoch,
         "end_offset": position.end_offset,
-        "high_watermark_at_least": seat.controller.log.committed,
+        "high_watermark_at_least": own.log.committed,
+        "gone_already": [own.log.gone] if own.log.gone else [],
         "leader_epoch": state and state.leader_epoch,
     }
 
@@ -151,6 +153,8 @@ def _seat_lines(election: Election) -> Iterator[str]:
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
         if committed := controller.log.committed:
             end += f", committed up to {committed:,} at least"
+        if (gone := controller.log.gone) is not None:
+            end += f", had {offsets_text(*gone)} once ({controller.log.reached_by})"
         yield f"  {controller.path}: {node}, {what}; {end}{best}{_damage_text(controller.log)}"
 
 
@@ -167,6 +171,8 @@ def _damage_text(log: MetadataLog) -> str:
 def _cause_text(cause: ElectionCause, election: Election) -> str:
     if cause is ElectionCause.COPIES_DIFFER and election.apart is not None:
         return words(cause(**asdict(election.apart)))
+    if cause is ElectionCause.METADATA_GONE and election.gone is not None:
+        return words(cause(**asdict(election.gone)))
     if cause is ElectionCause.REPLAY_REFUSED:
         node, refusal = next(iter(sorted(election.refused.items())))
         error = f"{refusal.kafka_class}: {refusal.message}"

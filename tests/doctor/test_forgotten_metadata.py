@@ -50,6 +50,13 @@ def leader_epoch(disk: Disk) -> None:
     (disk.metadata / "leader-epoch-checkpoint").write_text(f"0\n2\n1 0\n2 {END}\n")
 
 
+def quorum_says(*disks: Disk) -> tuple[int, list[str], list[list[int]], list[list[list[int]]]]:
+    """The status, the causes, what no copy has any more, and what each has no more."""
+    done = run_here(["quorum", *(str(disk.path) for disk in disks), "--json"], disks[0].path)
+    row = json.loads(done.out.splitlines()[1])
+    return done.status, row["causes"], row["gone_already"], [one["gone_already"] for one in row["here"]]
+
+
 def told(found: Diagnosis) -> list[tuple[What, int | None, int | None]]:
     whats = (What.TRUNCATED, What.MISSING, What.METADATA_BEHIND)
     return [(point.what, point.first_offset, point.last_offset) for point in found.points if point.what in whats]
@@ -61,7 +68,10 @@ def test_what_the_only_voter_had_once_is_gone(tmp_path: Path, witness: Callable[
     disk = disk_of(tmp_path, 1)
     nul(disk, CUT)
     assert told(diagnosed(disk.path)) == []  # nothing shows more than the snapshot has
+    assert quorum_says(disk) == (0, [], [], [[]])
     witness(disk)
+    gone = [[SNAPSHOT, END - 1]]
+    assert quorum_says(disk) == (1, ["metadata-gone"], gone, [gone])
     found = diagnosed(disk.path)
     assert told(found) == [(What.MISSING, SNAPSHOT, END - 1)]
     done = run_here(["doctor", str(disk.path), "--json"], tmp_path)
@@ -121,3 +131,21 @@ def test_what_is_lost_and_what_is_gone_are_told_apart(tmp_path: Path) -> None:
     nul(disk, CUT, BEHIND)
     producer_snapshot(disk, END + 5)
     assert told(diagnosed(disk.path)) == [(What.TRUNCATED, SNAPSHOT, None), (What.MISSING, END, END + 4)]
+
+
+@pytest.mark.parametrize("ends", [(END, END), (SNAPSHOT + 3, SNAPSHOT), (SNAPSHOT, SNAPSHOT)])
+def test_what_another_copy_has_is_not_gone(tmp_path: Path, ends: tuple[int, int]) -> None:
+    """quorum says what no copy has any more; of each copy it says the same as the doctor."""
+    first = disk_of(tmp_path, 1, 2, 3)
+    nul(first, CUT)
+    producer_snapshot(first)
+    voters = tuple(map(voter, (1, 2, 3)))
+    others = [
+        Disk(tmp_path, node).voters(*voters).records(end - 2, message=NOTHING).snapshot(SNAPSHOT, 1, *voters)
+        for node, end in zip((2, 3), ends, strict=True)
+    ]
+    _, causes, gone, of_each = quorum_says(first, *others)
+    best = max(ends)
+    assert gone == ([] if best == END else [[best, END - 1]])
+    assert ("metadata-gone" in causes) is (best < END)
+    assert of_each == [[[SNAPSHOT, END - 1]], [], []]

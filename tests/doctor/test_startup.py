@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from asking_doctor import NOW_MS, ahead, asked, end_of, starts, wounded
 from running import run_here
-from startup import SCENARIOS, Scenario, T
+from startup import KRAFT, METADATA, SCENARIOS, Scenario, T
 
 from klogtool.doctor.answers import What
 from klogtool.escape import escaped
@@ -52,3 +52,14 @@ def test_what_the_metadata_forgot_is_not_claimed_as_served(tmp_path: pathlib.Pat
     forgotten = [path for path in claims if pathlib.Path(path).name in lost["detail"]]
     assert forgotten
     assert {(claims[path]["served"], claims[path]["reason"]) for path in forgotten} == {(None, "elsewhere")}
+
+
+@pytest.mark.parametrize("name", KRAFT)
+def test_quorum_tells_what_the_metadata_log_had_as_the_doctor_does(tmp_path: pathlib.Path, name: str) -> None:
+    scenario = KRAFT[name]
+    disks = wounded(scenario, tmp_path / "disks")
+    claims = (row for row in asked(disks, scenario) if row.get("about") == "partition")
+    gone = next((row["gone_already"]["ranges"] for row in claims if row["path"] == str(disks / METADATA)), None)
+    answer = json.loads(run_here(["quorum", "d0", "--json"], disks).out.splitlines()[1])
+    assert answer["here"][0]["gone_already"] == answer["gone_already"] == (gone or [])
+    assert gone or (METADATA, What.MISSING) not in scenario.ahead
