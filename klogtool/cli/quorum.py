@@ -108,8 +108,10 @@ def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules
         if not isinstance(open_path(path), LogDir):
             raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
         controller = read_controller(path, settings, rules)
-        if controller.node_id is not None and owners.setdefault(controller.node_id, path) != path:
+        if controller.node_id in owners:
             raise click.UsageError(
                 f"{owners[controller.node_id]} and {path} are both of node {controller.node_id}: name one at a time."
             )
+        if controller.node_id is not None:
+            owners[controller.node_id] = path
         yield controller

@@ -122,6 +122,11 @@ class Seat(Struct, frozen=True):
     hears_otherwise: bool = False
 
     @property
+    def is_voter(self) -> bool | None:
+        """Return whether it is a voter; None if only settings tell that are not known."""
+        return None if self.why_not is ElectionCause.SETTINGS_UNKNOWN else self.why_not is None
+
+    @property
     def may_end(self) -> bool:
         """Return whether others may tell it of a leader that ends it."""
         return self.forgot or self.hears_otherwise

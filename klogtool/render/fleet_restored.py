@@ -67,11 +67,16 @@ _STARTS = {
     Starts.LOSES_DATA: "This set starts, and may lose records.",
     Starts.REFUSES: "This set does not start as one cluster.",
 }
+_MAY_START = {
+    Starts.YES: "This set may start, and loses nothing then.",
+    Starts.LOSES_DATA: "This set may start, and may lose records then.",
+}
 
 
 def restored_text(restored: Restored, command: str, *, is_verbose: bool = False) -> Iterator[str]:
     """Yield the lines. command: `klogtool fleet plan` with what was named. is_verbose: also whole partitions."""
-    yield _STARTS[restored.starts]
+    is_open = any(trouble.problem is SetProblem.LEADER_UNKNOWN for trouble in restored.troubles)
+    yield {**_STARTS, **(_MAY_START if is_open else {})}[restored.starts]
     yield from _summary(restored)
     yield from map(_trouble_line, restored.troubles)
     yield from (_node_line(node) for node in restored.nodes if node.starts is not Starts.YES)

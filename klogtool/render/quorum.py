@@ -68,7 +68,7 @@ def _seat_row(seat: Seat) -> dict[str, object]:
         "node_id": own.node_id,
         "directory_id": own.directory_id,
         "cluster_id": own.cluster_id,
-        "is_voter": seat.why_not is None,
+        "is_voter": seat.is_voter,
         "why_not": seat.why_not and seat.why_not.value,
         "believes": seat.believes,
         "epoch": position.epoch,
@@ -147,7 +147,8 @@ def _seat_lines(election: Election) -> Iterator[str]:
     yield "Disks:"
     for seat in election.seats:
         controller, position = seat.controller, seat.controller.log.position
-        what = "voter" if seat.why_not is None else f"no voter: {sentences()['WhyNoVoter'][seat.why_not.name]}"
+        what = "voter" if seat.is_voter else "no voter" if seat.is_voter is False else "voter or not"
+        what += "" if seat.why_not is None else f": {sentences()['WhyNoVoter'][seat.why_not.name]}"
         best = ", the most complete copy" if controller.path == election.best and len(election.seats) > 1 else ""
         node = "no node id" if controller.node_id is None else f"node {controller.node_id}"
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"

@@ -261,6 +261,9 @@ def test_a_controller_ends_if_no_voter_is_known_at_its_listener(tmp_path: Path) 
 def test_a_static_quorum_is_that_of_the_configuration(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1, directory=None).records(5)
     assert (judged(disk).outcome, judged(disk).causes) == (ElectionOutcome.UNKNOWN, (ElectionCause.SETTINGS_UNKNOWN,))
+    told = [run_here(["quorum", str(disk.path), *words], tmp_path).out.decode() for words in ((), ("--json",))]
+    assert [text for text in ("no voter", '"is_voter":false') if text in "".join(told)] == []
+    assert ("voter or not: the voters are in its settings" in told[0], '"is_voter":null' in told[1]) == (True, True)
     wanted: dict[str, tuple[ElectionOutcome, tuple[ElectionCause, ...]]] = {
         static(1): (ElectionOutcome.ELECTED, ()),
         static(1, 2, 3): (ElectionOutcome.NEVER, (ElectionCause.NO_MAJORITY,)),
@@ -577,6 +580,8 @@ def test_a_path_that_is_no_log_dir_is_wrong_usage(tmp_path: Path) -> None:
     for path in (tmp_path / "nope", tmp_path / "other", disk.metadata):
         assert run_here(["quorum", str(path)], tmp_path).status in (2, 4), path
     assert run_here(["quorum", str(disk.path)], tmp_path).status == 0
+    assert run_here(["quorum", str(disk.path), f"{disk.path}/"], tmp_path).status == 2
+    assert run_here(["quorum", str(disk.path), str(disk.path)], tmp_path).status == 2
 
 
 @pytest.mark.parametrize(
