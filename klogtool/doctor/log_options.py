@@ -24,7 +24,7 @@ from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import mending, moving_in_options
 from klogtool.doctor.fixes import touches_other
-from klogtool.doctor.measured import find_set_aside, first_offset_of
+from klogtool.doctor.measured import find_emptied, find_set_aside, first_offset_of
 from klogtool.doctor.metadata_options import copy_option, lost_of_metadata
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
@@ -150,6 +150,19 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield from _renaming(point.path, title, files, moves, patient)
 
 
+def _names_given_again(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield what to do about segments that are missing, or empty, beside a file with another end to its name."""
+    files = _files_of(point.path)
+    moves = {old: new for old, new in find_set_aside(files).items() if _is_missing(new, point)}
+    if moves:
+        yield from _renaming(point.path, AdviceCause.SEGMENT_NAMES(names=" and ".join(moves)), files, moves, patient)
+    for old, new in find_emptied(files).items():
+        if _is_missing(new, point) and unpacking(old) is None:
+            move = renaming(os.path.join(point.path, old), os.path.join(point.path, new), over_empty=True)
+            title = AdviceCause.SEGMENT_NAMES(names=old)
+            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=move), title)
+
+
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
     for old, new in find_set_aside(_files_of(point.path), packed=True).items():
@@ -242,8 +255,9 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for records that are gone: a file that somebody compressed, or copied to the wrong place;
-    another replica; or to give them up."""
+    """Yield the options for records that are gone: a file that somebody renamed, compressed, or copied to the wrong
+    place; another replica; or to give them up."""
+    yield from _names_given_again(point, patient)
     yield from _unpacking(point)
     yield from _moving_up(point)
     yield from moving_in_options(point, patient)

@@ -156,16 +156,19 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
     return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}
 
 
-def find_doubtful_copies(files: Mapping[str, DraftFile]) -> dict[str, str]:
-    """Return the files that may have what is missing, and into which nobody looked: compressed segments, and those
-    beside an empty file of their name (logrotate with `copytruncate` leaves both). By name, with the segment's name."""
+def find_doubtful_copies(files: Mapping[str, DraftFile], *, is_compacted: bool | None) -> dict[str, str]:
+    """Return the files that may have what is missing, and into which nobody looked: compressed segments, those beside
+    an empty file of their name, and renamed ones of a compacted log, which a cleaning may have replaced. By name, with
+    the segment's name."""
+    renamed = find_set_aside(files) if is_compacted else {}
+    return find_set_aside(files, packed=True) | renamed | find_emptied(files)
 
-    def is_emptied(name: str, plain: str) -> bool:
-        return plain in files and files[name].size > files[plain].size == 0
 
+def find_emptied(files: Mapping[str, DraftFile]) -> dict[str, str]:
+    """Return the files beside an empty segment of their name, with that name: logrotate with `copytruncate` leaves
+    both."""
     renamed = ((name, plain) for name in sorted(files) if (plain := find_renamed_log(name)))
-    emptied = {name: plain for name, plain in renamed if is_emptied(name, plain)}
-    return find_set_aside(files, packed=True) | emptied
+    return {name: plain for name, plain in renamed if plain in files and files[name].size > files[plain].size == 0}
 
 
 def _is_packed(name: str, file: DraftFile) -> bool:

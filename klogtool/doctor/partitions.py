@@ -431,7 +431,8 @@ def _why_consumers_wait(state: Judgement, offset: int) -> Reason:
 
 def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
     draft = state.log.draft
-    copies = find_doubtful_copies(draft.before) | find_nested_logs(draft.path, draft.folders, draft.before)
+    copies = find_doubtful_copies(draft.before, is_compacted=state.log.terms.is_compacted)
+    copies |= find_nested_logs(draft.path, draft.folders, draft.before)
     copies |= {f"../{name}": name for name in logs_beside(draft.path) if name not in draft.before}
     copy = next((name for name, log in copies.items() if _is_among(parse_file_name(log).base_offset, ranges)), None)
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]

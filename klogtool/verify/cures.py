@@ -87,9 +87,9 @@ def parent_of(path: str) -> str:
     return os.path.dirname(whole) or "."
 
 
-def renaming(path: str, to: str) -> Reason:
-    """Rename a file to its right name, which no other file has."""
-    return CureCause.RENAME(path=path, to=to)
+def renaming(path: str, to: str, *, over_empty: bool = False) -> Reason:
+    """Rename a file to its right name, which no other file has, or (over_empty) an empty one."""
+    return (CureCause.RENAME_OVER if over_empty else CureCause.RENAME)(path=path, to=to)
 
 
 def moving_up(folder: str, path: str) -> Reason:

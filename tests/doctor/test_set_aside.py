@@ -105,8 +105,33 @@ def test_a_segment_that_logrotate_emptied_may_be_in_the_file_beside_it(disks: Pa
     log = (partition / name).read_bytes()
     (partition / f"{name}{suffix}").write_bytes(gzip.compress(log) if suffix.endswith(".gz") else log)
     (partition / name).write_bytes(b"")
+    whole, before = HERE / "broker/d1/t-0", claim_of(doctor(Path(HERE / "broker")), HERE / "broker/d1/t-0")
     done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
     assert f"no file has a sound copy, unless {name}{suffix} has one" in without_breaks(done.out)
+    commands = [row["command"] for row in options_for(doctor(disks), partition) if row["command"].startswith("mv ")]
+    assert len(commands) == (suffix == ".1")
+    for command in commands:
+        subprocess.run(shlex.split(command, comments=True), check=True)
+        assert contents(partition) == contents(whole)
+        assert claim_of(doctor(disks), partition) == {**before, "path": str(partition)}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_renamed_segment_of_a_compacted_log_may_have_what_is_missing(disks: Path, name: str) -> None:
+    """A cleaning may have replaced it: nobody says that it has the records, and nobody that no file has them."""
+    partition, compacted = disks / "d1/t-0", ["--config", "cleanup.policy=compact"]
+    before = claim_of(doctor(disks, *compacted), partition)
+    (partition / name).rename(partition / f"{name}.bak")
+    rows = doctor(disks, *compacted)
+    told = [row["detail"] for row in rows if row.get("what") == "missing" and row["path"] == str(partition)]
+    assert not any("no file has a sound copy (" in detail for detail in told)
+    options = [row for row in options_for(rows, partition) if f"{name}.bak" in row["command"]]
+    assert len(options) == len([detail for detail in told if f"unless {name}.bak has one" in detail])
+    for option in options:
+        doctor(disks, *compacted, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
+        assert run_here(["apply", "plan.json"], disks).status == 0
+        assert claim_of(doctor(disks, *compacted), partition) == before
+    assert options or name != LOGS[-1]
 
 
 @pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~", ".gz"])
