@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.broker.circumstances import listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
 from klogtool.doctor.absent_partitions import has_all_of
@@ -30,6 +31,7 @@ from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.quorum.settings import BROKER, ROLES
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity import IdentityKind
@@ -216,8 +218,34 @@ def is_forgotten(cluster: Cluster) -> bool:
     return metadata is not None and (metadata.problem is not None or not metadata.topic_ids)
 
 
-def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]:
-    """Yield the points for partitions that a broker sets aside; as one if the metadata's damage is the cause."""
+def _walk_registered_elsewhere(patient: Patient, strays: Sequence[Ahead]) -> Iterator[Ahead]:
+    """Yield a point for each log dir that the cluster has of another broker: the controllers do not register this one
+    with that directory id (ClusterControlManager.registerBroker). It ends after a minute; what it loaded before that is
+    set aside."""
+    cluster, roles = patient.cluster, listed(patient.circumstances.server_settings.get(ROLES))
+    owners = {} if cluster.metadata is None else cluster.metadata.known.owners
+    if cluster.node_id is None or (roles and BROKER not in roles):
+        return
+    for path, directory in cluster.directories.items():
+        owner = owners.get(directory, cluster.node_id)
+        if owner != cluster.node_id:
+            file = os.path.join(path, FileKind.META_PROPERTIES.value)
+            folders = tuple(point.path for point in strays if os.path.dirname(point.path) == path)
+            aside = AheadCause.AND_SETS_ASIDE(count=len(folders), names=few_names([*map(os.path.basename, folders)]))
+            detail = AheadCause.REGISTERED_ELSEWHERE(
+                directory_id=directory, owner=owner, broker=cluster.node_id, aside=aside if folders else ""
+            )
+            cure = AdviceCause.NODE_ID_BACK(owner=owner, path=quoted(file))
+            stop = stop_at("registered-elsewhere", broker=cluster.node_id)
+            yield Ahead(file, What.REFUSES, detail, stop=stop, cure=cure, folders=folders)
+
+
+def with_one_cause(strays: Sequence[Ahead], patient: Patient) -> Iterator[Ahead]:
+    """Yield the points for partitions that a broker sets aside; as one if the metadata's damage is the cause, or if the
+    log dir is that of another broker."""
+    cluster, elsewhere = patient.cluster, list(_walk_registered_elsewhere(patient, strays))
+    yield from elsewhere
+    strays = [point for point in strays if not any(point.path in each.folders for each in elsewhere)]
     with_data = [point for point in strays if point.lost_bytes]
     log_dir = cluster.metadata_dir or cluster.begun_in
     if not strays or log_dir is None or not is_forgotten(cluster):

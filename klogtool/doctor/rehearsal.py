@@ -187,7 +187,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     rooms = rooms_of(_growths(found, patient))
     view = view_quorum(patient, how.controllers)
     lead = lead_of(view, patient)
-    forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, found.cluster))
+    forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, patient))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
         *(point for point in found.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
@@ -389,7 +389,8 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     yield from walk_forgotten_notes(patient, how.tier)
     yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
-    yield from _walk_unclean_notes(found.log_dirs, cluster)
+    if view is None or view.is_broker is not False:
+        yield from _walk_unclean_notes(found.log_dirs, cluster)
 
 
 def _lacks_metadata(cluster: Cluster) -> bool:

@@ -212,7 +212,7 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
     if any(point.what is What.METADATA_BEHIND for point in diagnosis.points):
         return f"would start on {disks} and MAY LOSE METADATA{condition}"
     if condition:
-        return f"would start on {disks} and loses {nothing}{condition}"
+        return f"would start on {disks} and lose {nothing}{condition}"
     is_promise = diagnosis.may_be_copy or not diagnosis.lacks_metadata  # a copy is told by itself
     return f"would start on {disks} and lose {nothing}{'' if is_promise else ', if its cluster has these partitions'}"
 

@@ -24,7 +24,8 @@ from klogtool.fleet.restored_identity import SetProblem, SetTrouble
 from klogtool.render.words import count_text, offsets_text
 
 _PROBLEMS = {
-    SetProblem.NO_IDENTITY: "it has no meta.properties with a node id: its broker does not start",
+    SetProblem.NO_IDENTITY: "it has no meta.properties with a node id: its broker does not start; klogtool doctor says "
+    "what belongs into it",
     SetProblem.UNREADABLE: "it cannot be read",
     SetProblem.OTHER_CLUSTER: "it is of another cluster than the others",
     SetProblem.SAME_DIRECTORY: "another node's log dir has this directory id, too: a clone. Name one of them",

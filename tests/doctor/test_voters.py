@@ -89,6 +89,16 @@ def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("roles", "is_told"), [("controller", False), ("broker,controller", True), ("", True)])
+def test_a_controller_alone_has_no_replicas_to_be_taken_out(tmp_path: Path, roles: str, is_told: bool) -> None:
+    """It never writes the marker of a clean stop. Without settings nobody knows whether it is a broker, too."""
+    level = "FeatureLevelRecord", 0, {"name": "eligible.leader.replicas.version", "featureLevel": 1}
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(1, message=level)
+    file = {**properties(1), "process.roles": roles} if roles else {}
+    notes = [words(note) for note in diagnosed(disk.path, **file).notes]
+    assert any("out of ISR" in note for note in notes) is is_told
+
+
 def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone_never(log_dir: Path) -> None:
     """BrokerLifecycleManager's RegistrationTimeoutEvent; a controller has none."""
     another_voter(log_dir)
