@@ -148,7 +148,7 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     if point.kind in _LOOK_AT_FINDING:
         yield _LOOK_AT_FINDING[point.kind]()
     situation = None if point.stop is None else situation_of(point.stop, point.kind)
-    if situation is not None:
+    if situation is not None and point.cure != AdviceCause.MIGRATE():  # else it says to write what KRaft lacks
         yield situation.look_first
     # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.
     by_reason = {HiddenBy.DAMAGE: (AdviceCause.REPLICA,), HiddenBy.INDEX: ()}

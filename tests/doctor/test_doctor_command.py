@@ -157,6 +157,9 @@ def test_a_log_dir_of_a_broker_with_zookeeper_is_not_for_a_release_without_it(tm
         rows(doctor(tmp_path, "--format", "json", "--kafka", kafka), "verdict")[0] for kafka in ("4.0", "3.9")
     )
     assert (kraft["starts"], zookeeper["starts"]) == ("refuses", "yes")
+    told = doctor(tmp_path, "--kafka", "4.0").out.decode()
+    assert "KIP-866" in told
+    assert "Write the file again" not in told  # the start would set all partitions aside
     (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
     (kraft,) = rows(doctor(tmp_path, "--format", "json"), "verdict")
     assert kraft["starts"] == "loses-data"
