@@ -104,6 +104,7 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),
     What.ROLLS_EARLY: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
+    What.COPY_FAILS: lambda point, patient: rebuilding_options(point.path, "snapshot", patient),
     What.REMOTE_FORGOTTEN: lambda point, _: iter([by_hand(point.path, point.cure or "", AdviceCause.BY_OBJECTS())]),
     What.COORDINATOR_FAILS: lambda point, _: iter([by_hand(point.path, point.cure or "")]),
     What.WRITES_FAIL: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),

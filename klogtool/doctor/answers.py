@@ -76,6 +76,8 @@ class What(Enum):
     """The header of the last batch is wrong: the broker takes a higher offset for the end, and appends there."""
     WRITES_FAIL = "writes-fail"
     """An index of the active segment ends beyond the log: writes fail, and their bytes stay in the log."""
+    COPY_FAILS = "copy-fails"
+    """A segment of a tiered topic has no producer snapshot at its end: it is never copied, and what follows neither."""
     COORDINATOR_FAILS = "coordinator-fails"
     """A coordinator does not load its partition: its groups are not served, or it forgets what is in it."""
     DAMAGED = "damaged"

@@ -27,6 +27,7 @@ from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.running_broker import (
     LAZY,
     fails_at_read,
+    find_uncopied,
     find_unloaded,
     find_unserved,
     walk_retention,
@@ -128,7 +129,7 @@ def _rehearse(
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
     ahead = (
         *ahead,
-        *filter(None, [find_unserved(path, log), find_unloaded(path, log, most_unread)]),
+        *filter(None, [find_unserved(path, log), find_uncopied(path, log), find_unloaded(path, log, most_unread)]),
         *walk_retention(path, log, checkpoints, ends_early=ends_early),
     )
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends, Growth.of(plan))

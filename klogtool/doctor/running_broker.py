@@ -36,7 +36,7 @@ from klogtool.doctor.permissions import may_write
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import TRANSACTION
-from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.folder import is_socket
@@ -198,6 +198,21 @@ def find_unserved(path: str, log: LoadedLog) -> Ahead | None:
     detail = AheadCause.REMOTE_OFF(first=span[0], last=span[1], setting=REMOTE_SYSTEM)
     cure = AdviceCause.REMOTE_ON(setting=REMOTE_SYSTEM)
     return Ahead(path, What.REMOTE_OFF, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
+
+
+def find_uncopied(path: str, log: LoadedLog) -> Ahead | None:
+    """Return the point if a closed segment of a tiered topic has no producer snapshot at its end, as logs of releases
+    before 2.8 have not: each try to copy it ends with a NullPointerException, and copying goes no further
+    (RemoteLogManager.RLMCopyTask.copyLogSegment). One that was copied before needs none."""
+    terms, bases = log.terms, [segment.base_offset for segment in log.segments.all]
+    if terms.is_tiered is not True or terms.config.remote_log_copy_disable:
+        return None
+    names = [build_file_name(FileKind.PRODUCER_SNAPSHOT, base) for base in bases[1:]]
+    missing = [name for name in names if name not in log.draft.files]
+    if not missing or Partition(path).state is not PartitionDirState.CURRENT:
+        return None
+    detail = AheadCause.COPY_FAILS(count=len(missing), name=missing[0])
+    return Ahead(path, What.COPY_FAILS, detail, severity=Severity.WARNING)
 
 
 def weigh_by_store(point: Ahead, store: RemoteStore, metadata: RemoteMetadata) -> Ahead:

@@ -80,6 +80,34 @@ def test_without_a_line_the_start_of_a_tiered_log_is_unknown(
     assert claim["log_end_offset"] is not None
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_told"),
+    [
+        (["remote.storage.enable=true"], True),
+        (["remote.storage.enable=true", "remote.log.copy.disable=true"], False),
+        (["remote.storage.enable=false"], False),
+        ([], False),  # nobody says that it is tiered
+    ],
+)
+def test_a_closed_segment_without_a_producer_snapshot_is_never_copied(
+    built: tuple[Path, Path], tmp_path: Path, settings: list[str], is_told: bool
+) -> None:
+    """tests/kafka/test_brokers_remote.py puts it to brokers."""
+    log_dir = shutil.copytree(built[0], tmp_path / "logs")
+
+    def told() -> list[str]:
+        words = [*(f"--config={one}" for one in settings), "--now=2026-11-26", "--json"]
+        rows = map(json.loads, run_here(["doctor", str(log_dir), *words], tmp_path).out.splitlines())
+        return [row["detail"] for row in rows if row.get("what") == "copy-fails"]
+
+    assert told() == []
+    (log_dir / "t-0" / f"{80:020d}.snapshot").unlink()
+    assert [f"{80:020d}.snapshot" in detail for detail in told()] == [True] * is_told
+    cure = ["rebuild-index", str(log_dir / "t-0"), "--only", "snapshot", "--apply"]
+    assert run_here(cure, tmp_path).status == 0
+    assert told() == []
+
+
 @pytest.mark.parametrize("lost", [None, 0, 1])
 def test_a_store_shows_what_it_has_of_what_nobody_is_served(
     built: tuple[Path, Path], tmp_path: Path, lost: int | None

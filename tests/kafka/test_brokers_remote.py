@@ -111,3 +111,38 @@ def test_a_start_without_the_metadata_forgets_what_the_doctor_said(version: str,
             time.sleep(0.3)
         assert (broker.offsets(TOPIC, 0), len(seen(broker))) == ((start, RECORDS), RECORDS - start)
         broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_segment_without_a_producer_snapshot_is_copied_once_it_has_one(version: str) -> None:
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        broker.start()
+        record = module_beside("brokers/broker.py").Record
+        settings = settings_of(version) | {"remote.log.copy.disable": "true", "local.retention.bytes": -1}
+        broker.create_topic(TOPIC, 1, **settings, **{"retention.ms": -1})
+        for n in range(RECORDS):
+            broker.produce(TOPIC, 0, [record(key=b"%d" % n, value=b"x" * 60)])
+        broker.stop()
+        home = broker.log_dirs[0] / f"{TOPIC}-0"
+        bases = sorted(int(path.stem) for path in home.glob("*.log"))
+        (home / f"{bases[1]:020d}.snapshot").unlink()
+        store = work / "remote/kafka-tiered-storage"
+        broker.start()
+        broker.alter_topic(TOPIC, **{"remote.log.copy.disable": "false"})
+        until = time.monotonic() + 40
+        while '"producerStateSnapshotFile" is null' not in broker.log_text():
+            assert time.monotonic() < until, "it was copied"
+            time.sleep(0.5)
+        assert not list(store.rglob("*.log"))
+        broker.stop()
+        dirs = [str(path) for path in (*broker.log_dirs, broker.metadata_dir)]
+        rows = [json.loads(line) for line in run_here(["doctor", *dirs, "--json"], HERE).out.splitlines()]
+        (point,) = [row for row in rows if row.get("what") == "copy-fails"]
+        (option,) = [row for row in rows if row["type"] == "option" and row["for"] == point["path"]]
+        assert run_here(option["command"].split()[1:], HERE).status == 0
+        broker.start()
+        until = time.monotonic() + 40
+        while len(list(store.rglob("*.log"))) < len(bases) - 1:
+            assert time.monotonic() < until, "it was not copied"
+            time.sleep(0.5)
+        broker.stop()
