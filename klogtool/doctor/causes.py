@@ -12,7 +12,7 @@ from klogtool.doctor.claims import OffsetRange
 class AheadCause(Cause):
     """What is ahead of a path, and what of it is the cause."""
 
-    MAY_EMPTY, MAY_FAIL, TORN = some(3)
+    MAY_EMPTY, MAY_FAIL, TORN, LOST_ANYWAY = some(4)
     LINK_OF_EPOCHS, LINK_OF_TOPIC_ID, LINK_OF_LOG, LINK_MADE_ANEW, UNREADABLE, EXCEPTION, NAME_TOO_HIGH = some(7)
     PASSED_OVER, BEHIND_DAMAGE, BEYOND_END, END_DAMAGED, ALL_DELETED, LEFTOVERS_DELETED, SWAP_REPLACES, CUT = some(8)
     SPAN, NOTHING_LOST, CUT_AT, SEGMENT_DELETED, SEGMENTS_DELETED, IN_BRACKETS, ENDS_BEFORE_RECORDS = some(7)

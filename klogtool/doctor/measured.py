@@ -64,13 +64,15 @@ class Before(Struct, frozen=True):
 class Measured(Struct, frozen=True):
     """lost: what is not on the disk any more; hidden: what stays and is not served. lost_bytes: of logs, damaged ones
     too. is_cleaned: a cleaned segment replaces others, and nobody knows whether all that is lost has newer
-    records; replaced: what was in those, and is not counted as lost."""
+    records; replaced: what was in those, and is not counted as lost. sure: what of lost has no newer
+    records."""
 
     lost: tuple[Readable, ...] = ()
     hidden: tuple[tuple[HiddenBy, Readable], ...] = ()
     lost_bytes: int = 0
     is_cleaned: bool = False
     replaced: tuple[Readable, ...] = ()
+    sure: tuple[Readable, ...] = ()
 
     @property
     def lost_records(self) -> int:
@@ -89,7 +91,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     Raises Unreadable.
     """
     served, counted = _Served(after), KnownBatches()
-    lost, replaced = list[Readable](), list[Readable]()
+    lost, sure, replaced = list[Readable](), list[Readable](), list[Readable]()
     lost_bytes, is_cleaned = 0, False
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
     hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
@@ -105,6 +107,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             if parse_file_name(name).suffix:
                 alone = list(served.walk_gone(file, found, counted))
                 lost += alone
+                sure += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
             lost_bytes += sum(stop - start for start, stop in spans)
@@ -117,8 +120,10 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             alone = list(served.walk_gone(file, found, counted))
             lost += alone
             if cleaned is not None and before.is_compacted is None and cleaned.has_gaps:
-                is_cleaned = is_cleaned or any(part.last_offset >= cleaned.first for part in alone)
-    return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned, tuple(replaced))
+                below = [part for part in alone if part.last_offset < cleaned.first]
+                is_cleaned, alone = is_cleaned or len(below) < len(alone), below
+            sure += alone
+    return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned, tuple(replaced), tuple(sure))
 
 
 def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[int, int]]]]:

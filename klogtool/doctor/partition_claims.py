@@ -23,7 +23,7 @@ from klogtool.errors import KlogError
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import find_deleted_in_error, next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_evidence
-from klogtool.plans.recover_result import Recovery
+from klogtool.plans.recover_result import MayLose, Recovery
 from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.only_copies import HIGHEST
 
@@ -40,7 +40,7 @@ _WITNESSES = {
 class Judgement(Struct, frozen=True):
     """A loaded log with the claim about it, and what that was measured by. measured: nothing if a file cannot be read.
     behind_end: what is there though the broker appends before it; consumers may get it. followed: what a consumer gets,
-    as far as that is known."""
+    as far as that is known. lost_at_least: records that are lost for sure, also where nobody knows how many in all."""
 
     claim: PartitionClaim
     log: LoadedLog
@@ -48,6 +48,7 @@ class Judgement(Struct, frozen=True):
     measured: Measured
     behind_end: tuple[Readable, ...]
     followed: Followed
+    lost_at_least: int = 0
 
 
 def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int) -> Judgement:
@@ -65,11 +66,15 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     found = measured or Measured()
     ranges = ranges_of(found.lost) if found.lost_records else ()  # a marker alone is no record
     lost = Lost(found.lost_records, ranges) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
+    sure = list(found.sure)
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
     elif recovery.may_lose:
-        span = recovery.may_lose
-        lost = Lost(None, ((span.first_offset, span.last_offset),), WhyUnknown.ELSEWHERE)
+        sure = list(_lost_anyway(log, recovery.may_lose, sure))
+        offsets = Offsets()
+        for first, last in (*ranges_of(sure), (recovery.may_lose.first_offset, recovery.may_lose.last_offset)):
+            offsets.add(first, last)
+        lost = Lost(None, few(offsets.ranges), WhyUnknown.ELSEWHERE)
     draft, renamed, start = log.draft, sorted(_renamed(log)), _start_told(log)
     deleted = (name for name in draft.before if name not in draft.files and name not in renamed)
     claim = PartitionClaim(
@@ -85,7 +90,15 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
         WhyUnknown.ELSEWHERE if start is None else None,
     )
-    return Judgement(claim, log, recovery, found, behind_end, followed or Followed())
+    at_least = sum(part.records for part in sure)
+    return Judgement(claim, log, recovery, found, behind_end, followed or Followed(), at_least)
+
+
+def _lost_anyway(log: LoadedLog, may_lose: MayLose, lost: Iterable[Readable]) -> Iterator[Readable]:
+    """Yield what is lost whatever the setting is that nobody knows. Here the segment was emptied, or it was not."""
+    if not may_lose.is_offline:  # else the log is not loaded, and nothing is lost
+        is_emptied = may_lose.segment in log.report.emptied
+        yield from (part for part in lost if not is_emptied or part.last_offset < may_lose.first_offset)
 
 
 def _start_told(log: LoadedLog) -> int | None:

@@ -42,7 +42,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import RecoverQuestion, log_bytes, recover_partition
-from klogtool.plans.recover_result import Recovery
+from klogtool.plans.recover_result import MayLose, Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.false_offset_index import find_false_entry
@@ -325,7 +325,7 @@ def _cut(state: Judgement) -> Ahead:
         _why_cut(state),
         first,
         last,
-        lost.records or 0,
+        state.lost_at_least if lost.records is None else lost.records,
         state.measured.lost_bytes,
         _between(kept, state.measured.lost),
         kept,
@@ -345,8 +345,7 @@ def _why_cut(state: Judgement) -> Reason:
     span = AheadCause.SPAN(offsets=offsets) if ranges else ""
     nothing = "" if ranges else AheadCause.NOTHING_LOST()
     if recovery.may_lose:
-        cause = AheadCause.MAY_FAIL if recovery.may_lose.is_offline else AheadCause.MAY_EMPTY
-        return cause(segment=recovery.may_lose.segment, offsets=offsets)
+        return _why_may_lose(recovery.may_lose, state.lost_at_least)
     if report.below_start:
         return AheadCause.ALL_DELETED(size=size, span=span, start=state.log.terms.log_start_offset)
     is_cut = recovery.truncated or recovery.deleted_segments or report.replaced
@@ -366,6 +365,13 @@ def _why_cut(state: Judgement) -> Reason:
         deleted=after(segments=deleted) if deleted else "",
         nothing=nothing,
     )
+
+
+def _why_may_lose(may_lose: MayLose, at_least: int) -> Reason:
+    cause = AheadCause.MAY_FAIL if may_lose.is_offline else AheadCause.MAY_EMPTY
+    offsets = offsets_in(((may_lose.first_offset, may_lose.last_offset),))
+    reason = cause(segment=may_lose.segment, offsets=offsets)
+    return AheadCause.LOST_ANYWAY(why=reason, records=at_least) if at_least else reason
 
 
 def _ends_early(state: Judgement, hidden: Sequence[Readable], damage: Reason | None) -> Ahead:

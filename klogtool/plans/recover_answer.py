@@ -14,7 +14,7 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, is_log_name, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
@@ -30,7 +30,7 @@ from klogtool.plans.recover_result import (
     RecoveryLoss,
     TruncatedSegment,
 )
-from klogtool.verify.swaps import SwapLoss, find_lost_by_swap
+from klogtool.verify.swaps import SwapLoss, find_lost_by_swap, offsets_in_log
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INTERVAL = "index.interval.bytes"
@@ -85,10 +85,19 @@ def find_may_lose(log: LoadedLog, lost: OffsetSpan | None = None) -> MayLose | N
     base = min((*report.needing_order, *refused), default=None)
     if base is None:
         return None
-    last = max(log.log_end_offset - 1, base, -1 if lost is None else lost.last_offset)
+    last = max(log.log_end_offset - 1, base, -1 if lost is None else lost.last_offset, _highest_from(log, base))
     # A segment without a sound index is recovered when it is loaded, and there the error is not caught.
     is_load = base in report.unfit or build_file_name(FileKind.OFFSET_INDEX, base) not in log.draft.before
     return MayLose(base, base, last, is_load)
+
+
+def _highest_from(log: LoadedLog, base: int) -> int:
+    """Return the highest offset of this segment and of later ones as they were: the last batch need not have it."""
+    names = (
+        name for name in log.draft.before if is_log_name(name) and (parse_file_name(name).base_offset or 0) >= base
+    )
+    each = (offsets_in_log(log.draft.before[name].content).all.ranges for name in names)
+    return max((ranges[-1][1] for ranges in each if ranges), default=base)
 
 
 def _makes_entries(log: LoadedLog) -> bool:

@@ -307,7 +307,7 @@ def _numbers_text(losing: Sequence[Ahead]) -> str:
     if not any(point.lost_records for point in losing):
         text = "records that are not counted"
     else:
-        text = records if all(map(_is_counted, losing)) else f"at least {records}"
+        text = records if all(map(_is_counted, losing)) else f"at least {records}, and an unknown number more"
     lost_ms = max(point.lost_ms for point in losing)
     return f"{text}, {duration_text(lost_ms)}" if lost_ms else text
 

@@ -86,3 +86,47 @@ def test_text_and_doctor_say_it(tmp_path: pathlib.Path) -> None:
     options = [row for row in claims if row["about"] == "option"]
     assert any(row["lost"]["records"] == 0 for row in options)  # salvage
     assert any(row["lost"]["reason"] == "elsewhere" for row in options)  # as the broker does it
+
+
+def doctor_of(partition: pathlib.Path, *words: str) -> tuple[dict[str, Any], int]:
+    """What t-0 loses by its claim, and how many records by the points of what the start cuts."""
+    asked = ["doctor", "logs", "--format", "json", "--now", str(NOW_MS), *words]
+    rows = [json.loads(line) for line in run_here(asked, partition.parent.parent).out.splitlines()]
+    of_it = [row for row in rows if row.get("path", "").endswith("/t-0")]
+    (claim,) = (row for row in of_it if row.get("about") == "partition")
+    return claim["lost"], sum(row["lost_records"] for row in of_it if row.get("what") == "truncated")
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_lost_in_any_case_is_counted_beside_what_may_be(tmp_path: pathlib.Path, seed: int) -> None:
+    rng, partition = random.Random(seed), put(tmp_path)
+    reorder(partition / LOG, rng)
+    data = bytearray((partition / LOG).read_bytes())
+    data[rng.choice([frame.position for frame in frames_of(bytes(data))]) + 70] ^= 1
+    (partition / LOG).write_bytes(data)
+    lost, at_least = doctor_of(partition)
+    each = [doctor_of(partition, "--config", f"index.interval.bytes={interval}")[0] for interval in INTERVALS]
+    known = [one["records"] for one in each]
+    if lost["records"] is None:
+        assert at_least == min(known)
+        assert all(covers(lost["ranges"], part) for one in each for part in one["ranges"])
+    else:
+        assert set(known) == {lost["records"]} == {at_least}
+
+
+def covers(ranges: list[list[int]], part: list[int]) -> bool:
+    return any(first <= part[0] and part[1] <= last for first, last in ranges)
+
+
+def test_the_sum_has_both(tmp_path: pathlib.Path) -> None:
+    partition = put(tmp_path)
+    data = (partition / LOG).read_bytes()
+    frames = list(frames_of(data))
+    one, other = (data[frame.position : frame.position + frame.size] for frame in frames[2:4])
+    changed = bytearray(data[: frames[2].position] + other + one + data[frames[4].position :])
+    changed[frames[-3].position + 70] ^= 1
+    (partition / LOG).write_bytes(changed)
+    done = run_here(["doctor", "logs", "--now", str(NOW_MS)], tmp_path)
+    assert "lost        at least 8 records, and an unknown number more" in done.out.decode()
+    assert "8 records are lost in any case" in " ".join(done.out.decode().split())
