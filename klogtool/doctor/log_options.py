@@ -39,11 +39,11 @@ from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover import RecoverQuestion
-from klogtool.plans.recover_reach import find_orphans
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.cures import moving_up, rebuild_index, recover, renaming, salvage, unpacking
+from klogtool.verify.only_copies import find_orphans
 from klogtool.verify.swaps import offsets_in_log
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
@@ -341,7 +341,7 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     `.log`, or a snapshot beyond the end."""
     if not isinstance(plan.result, Recovery | SalvageResult):
         return isinstance(plan.result, ErasedWitness)
-    end, left = plan.result.log_end_offset, find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
+    end, left = plan.result.log_end_offset, find_orphans(_files_of(plan.path)).values()
     deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
     if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):
         return False

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from klogtool.broker.content import FileRange
 from klogtool.broker.draft import Draft, DraftFile
@@ -24,7 +24,6 @@ from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import find_deleted_in_error, next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_evidence
 from klogtool.plans.recover_result import MayLose, Recovery
-from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.only_copies import HIGHEST
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
@@ -221,21 +220,11 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
             gone.add(*hole)
         if holes and witness not in witnesses:
             witnesses.append(witness)
-    perhaps = _perhaps_gone(log, there, gone)
+    there.add_all(gone)
+    perhaps = [hole for span in recovery.perhaps_missing or () for hole in there.holes(*astuple(span))]
     is_unknown = bool(perhaps) and not gone.ranges
     ranges, reason = (None, WhyUnknown.RETENTION) if is_unknown else (few(gone.ranges), None)
     return Gone(ranges, tuple(witnesses), reason, few(perhaps))
-
-
-def _perhaps_gone(log: LoadedLog, there: Offsets, gone: Offsets) -> list[OffsetRange]:
-    """Return what retention deleted before the first segment, or somebody, without what is told already."""
-    if log.report.below_start:
-        return []
-    told = Offsets()
-    told.add_all(there)
-    told.add_all(gone)
-    spans = find_lost_start(log.draft.before, log.terms, log.segments.first.base_offset)
-    return [hole for span in spans for hole in told.holes(*span)]
 
 
 def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Iterator[tuple[int, int, Witness]]:

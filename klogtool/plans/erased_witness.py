@@ -11,8 +11,8 @@ from klogtool.broker.unified_log.log_loader import LogParts
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.plans.recover_reach import find_orphans
 from klogtool.plans.results import Result
+from klogtool.verify.only_copies import find_orphans
 
 
 class ErasedWitness(Result, frozen=True):
@@ -27,7 +27,7 @@ def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | N
     """Return what nothing shows any more to be missing behind the log's end. log: its draft is as the plan leaves
     it."""
     before, after = log.draft.before, log.draft.files
-    orphans = {name: base for base, name in find_orphans(log.draft).items()}
+    orphans = {name: base for base, name in find_orphans(log.draft.before).items()}
     reached_by = {**_reaches(before), **orphans}
     kept = {**_reaches(after), **{name: base for name, base in orphans.items() if name in after}}
     by_checkpoints = (each.offset for each in log.terms.evidence)

@@ -24,10 +24,11 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.recover_reach import claimed_end, find_orphans, walk_evidence
+from klogtool.plans.recover_reach import claimed_end, walk_evidence
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
-from klogtool.verify.only_copies import KnownLog, not_meant_to_go
+from klogtool.verify.lost_start import find_lost_start
+from klogtool.verify.only_copies import KnownLog, find_orphans, not_meant_to_go
 from klogtool.verify.swaps import ReadLogs, offsets_in_log
 
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
@@ -57,7 +58,7 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
 
     Raises KlogError if a file cannot be read.
     """
-    orphans, left = find_orphans(log.draft), _left_overs(log)
+    orphans, left = find_orphans(log.draft.before), _left_overs(log)
     inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
     alone = list(_only_left(log, inside, left))
     inside += [gap for gap in alone if gap.behind is not None]
@@ -66,6 +67,20 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         inside = [gap for gap in inside if gap not in unexplained]
     return sorted([*inside, *(gap for gap in alone if gap.behind is None)], key=lambda gap: gap.first_offset)
+
+
+def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int, int]]:
+    """Return the offsets before the first segment that retention deleted, or somebody, without these gaps. Raises
+    Unreadable."""
+    if log.report.below_start:
+        return []
+    first, known = log.segments.first, Offsets()
+    spans = find_lost_start(log.draft.before, log.terms, first.base_offset)
+    for gap in gaps:
+        known.add(gap.first_offset, gap.last_offset)
+    if spans and (begins := _first_offset(first)) < first.base_offset:
+        known.add(begins, first.base_offset - 1)
+    return [hole for span in spans for hole in known.holes(*span)]
 
 
 def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]:

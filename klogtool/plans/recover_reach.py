@@ -16,8 +16,6 @@ from klogtool.broker.circumstances import Evidence
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segments import DELETED
-from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.framing import LOG_OVERHEAD
@@ -30,11 +28,10 @@ from klogtool.log.resync import find_next_batch
 from klogtool.plans.causes import RecoverCause
 from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
 from klogtool.verify.findings import Kind
-from klogtool.verify.only_copies import HIGHEST
+from klogtool.verify.only_copies import HIGHEST, find_orphans
 
 HIGH_WATERMARK = "high watermark"
 ORPHANED_INDEX = "index without its .log"
-_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class BehindEnd(Struct, frozen=True):
@@ -103,25 +100,9 @@ def walk_evidence(log: LoadedLog) -> Iterator[Evidence]:
         yield Evidence("producer snapshot", *newest)
     if log.last_epoch_start:
         yield Evidence("leader epoch", log.last_epoch_start, FileKind.LEADER_EPOCH_CHECKPOINT.value)
-    orphans = find_orphans(log.draft)
+    orphans = find_orphans(log.draft.before)
     if orphans:
         yield Evidence(ORPHANED_INDEX, max(orphans), orphans[max(orphans)])
-
-
-def find_orphans(draft: Draft) -> dict[int, str]:
-    """Return base offsets that have an index but no `.log` under any name that a broker gives it; with the name of one
-    index each."""
-    logs: set[int] = set()
-    indexes: dict[int, str] = {}
-    for name in sorted(draft.before):
-        file = parse_file_name(name)
-        if file.base_offset is None:
-            continue
-        if file.kind is FileKind.LOG and file.suffix in ("", DELETED, SWAP, CLEANED):
-            logs.add(file.base_offset)
-        elif file.kind in _INDEX_KINDS and not file.suffix:
-            indexes.setdefault(file.base_offset, name)
-    return {base: name for base, name in indexes.items() if base not in logs}
 
 
 # The end of the active segment.

@@ -75,7 +75,8 @@ class Recovery(Result, frozen=True):
     """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why,
     lost_by_swap: as in RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker
     hides the partition. guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only
-    Kafka's default here. may_lose: what it decides as well, if batches are out of order.
+    Kafka's default here. may_lose: what it decides as well, if batches are out of order. perhaps_missing: what
+    retention deleted before the first segment, or somebody; the disk does not tell which.
     """
 
     recovered: list[int]
@@ -95,6 +96,7 @@ class Recovery(Result, frozen=True):
     guessed: str | UnsetType = UNSET
     lost_by_swap: SwapLoss | UnsetType = UNSET
     may_lose: MayLose | UnsetType = UNSET
+    perhaps_missing: list[OffsetSpan] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:

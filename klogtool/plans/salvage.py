@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from msgspec import Struct
@@ -37,10 +37,12 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.offset_ranges import Offsets
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import SalvageNote
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import PathText, Question
+from klogtool.plans.recover_result import OffsetSpan
 from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, notes, result_of, verdicts
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.assembly import NewSegment, assemble, place_filling, place_own, with_empty
@@ -69,6 +71,7 @@ from klogtool.salvage.loadable import Loadable, Unloadable, load
 from klogtool.salvage.losses import Loss, losses, with_own_offsets
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
+from klogtool.verify.lost_start import find_lost_start
 
 COMMAND = "salvage"
 HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
@@ -168,6 +171,8 @@ class _Salvage:
         stretches = mend_last_batch(ours, [_runs(other) for other in theirs], self._known)
         if shows_cleaning(stretches):
             self._evidence = replace(self._evidence, is_compacted=True)
+        perhaps = self._perhaps_missing(stretches)
+        self._evidence = self._with_start(perhaps, theirs)
         holes = find_holes(stretches, self._evidence)
         gaps = list(walk_gaps(stretches, self._evidence)) if self._replicas else holes
         cuts = self._cuts(gaps)
@@ -179,6 +184,7 @@ class _Salvage:
         if not self._files.segments and not kept.filled.fillings:
             raise KlogError("no segment is in it, and no replica has one", path=self._path)
         segments, loadable = self._load(kept)
+        lost = self._losses(kept)
         salvaged = Salvaged(
             self._files,
             self._replicas,
@@ -188,7 +194,8 @@ class _Salvage:
             copies,
             segments,
             loadable,
-            self._losses(kept),
+            lost,
+            list(_walk_unknown(perhaps, kept.runs(), lost)),
         )
         return Plan(
             COMMAND,
@@ -222,6 +229,18 @@ class _Salvage:
                 yield file_fact(os.path.join(at, name), file)
 
     # Reading.
+
+    def _perhaps_missing(self, stretches: Sequence[Stretch]) -> list[tuple[int, int]]:
+        """Return what retention deleted before the first segment, or somebody."""
+        first = min((run.first_offset for run in _runs(stretches)), default=0)
+        bases = [segment.base_offset for segment in self._files.segments]
+        return find_lost_start(self._files.files, self._terms, min([first, *bases]))
+
+    def _with_start(self, perhaps: Sequence[tuple[int, int]], theirs: Sequence[Sequence[Stretch]]) -> SideFileEvidence:
+        """Return the evidence, with what copies have of these offsets: it was not deleted in them."""
+        runs = [run for other in theirs for run in _runs(other)]
+        firsts = {max(low, run.first_offset) for low, high in perhaps for run in runs if _overlaps(run, low, high)}
+        return replace(self._evidence, bases=tuple(sorted({*self._evidence.bases, *firsts})))
 
     def _reaches(self) -> int:
         """Return how far the log reached in the past, by snapshots, checkpoints and leader epochs."""
@@ -339,6 +358,23 @@ class _Salvage:
         if theirs is not None:
             return {_METADATA.value: build_partition_metadata(theirs)}
         return {_METADATA.value: None} if _METADATA in self._files.damaged else {}
+
+
+def _walk_unknown(
+    perhaps: Sequence[tuple[int, int]], runs: Iterable[Run], lost: Iterable[Loss]
+) -> Iterator[OffsetSpan]:
+    """Yield what of these offsets is neither kept nor lost for sure."""
+    known = Offsets()
+    for run in runs:
+        known.add(run.first_offset, run.last_offset)
+    for loss in lost:
+        if loss.first_offset is not None and loss.last_offset is not None:
+            known.add(loss.first_offset, loss.last_offset)
+    yield from (OffsetSpan(*hole) for span in perhaps for hole in known.holes(*span))
+
+
+def _overlaps(run: Run, first: int, last: int) -> bool:
+    return run.first_offset <= last and first <= run.last_offset
 
 
 def _runs(stretches: Sequence[Stretch]) -> list[Run]:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.causes import Reason, Text
 from klogtool.format.names import FileKind
 from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import SizedVerdict
+from klogtool.plans.recover_result import OffsetSpan
 from klogtool.plans.results import Result
 from klogtool.salvage.assembly import NewSegment
 from klogtool.salvage.holes import Filling, Hole, OtherCopy, RefusedBatches
@@ -37,6 +38,7 @@ class Salvaged(Struct, frozen=True):
     segments: Sequence[NewSegment]
     loadable: Loadable
     lost: Sequence[Loss]
+    perhaps_missing: Sequence[OffsetSpan] = ()
 
     @property
     def own_runs(self) -> list[Run]:
@@ -80,7 +82,7 @@ class RejectedBytes(Struct, frozen=True):
 
 
 class SalvageResult(Result, frozen=True):
-    """The answer of docs/contract.md, with further fields."""
+    """The answer of docs/contract.md, with further fields. perhaps_missing: as in Recovery."""
 
     kept_batches: int
     kept_records: int
@@ -92,6 +94,7 @@ class SalvageResult(Result, frozen=True):
     diverging: list[CopiedOffsets]
     rejected: list[RejectedBytes]
     log_end_offset: int
+    perhaps_missing: list[OffsetSpan] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:
@@ -125,6 +128,7 @@ def result_of(salvaged: Salvaged) -> SalvageResult:
         ],
         list(map(_rejected, salvaged.rejected)),
         salvaged.loadable.log_end_offset,
+        list(salvaged.perhaps_missing) or UNSET,
     )
 
 
@@ -224,6 +228,8 @@ def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[Reason]:
     for loss in salvaged.lost:
         if loss.cause == MISSING:
             yield SalvageNote.MISSING(first=str(loss.first_offset), last=str(loss.last_offset))
+    for span in salvaged.perhaps_missing:
+        yield SalvageNote.PERHAPS_MISSING(first=span.first_offset, last=span.last_offset)
     for copy in salvaged.copies:
         yield from _notes_on_copy(salvaged, copy)
     yield from _notes_on_txns(salvaged)

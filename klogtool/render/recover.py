@@ -45,6 +45,7 @@ def recover_text(plan: Plan) -> Iterator[str]:
         recovery.stray,
         _is_swapped(recovery),
         recovery.may_lose or None,
+        recovery.perhaps_missing or (),
     )
     yield from (f"  {line}" for line in (*_cuts(plan, recovery, reasons), *_missing(lacking)))
     yield from (f"  {line}" for line in _work(plan, recovery))
@@ -83,6 +84,7 @@ class _Lacking(Struct, frozen=True):
     stray: Reason | None = None
     is_swapped: bool = False
     may_lose: MayLose | None = None
+    perhaps_missing: Sequence[OffsetSpan] = ()
 
 
 def _is_swapped(loss: Recovery | RecoveryLoss | None) -> bool:
@@ -183,6 +185,9 @@ def _missing(lacking: _Lacking) -> Iterator[str]:
         where = _place(gap)
         witness = f"; only {gap.told_by} is left" if gap.told_by else ""
         yield f"missing    {offsets_text(gap.first_offset, gap.last_offset)}, {where}{witness}"
+    for unsure in lacking.perhaps_missing:
+        either = "retention deleted them in a broker that was killed then, or somebody removed segments"
+        yield f"unknown    {offsets_text(unsure.first_offset, unsure.last_offset)}, before the first segment: {either}"
 
 
 def _place(gap: Gap) -> str:
@@ -281,7 +286,8 @@ def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
         yield f"  →  klogtool recover {path} --last-stop unclean  # shows what a recovery keeps"
     if lacking.stray:
         yield f"  →  klogtool verify {path}  # says how to write partition.metadata again"
-    if lacking.missing or (behind is not None and behind.offsets and not _goes_with(lacking, behind)):
+    lacks_end = behind is not None and behind.offsets and not _goes_with(lacking, behind)
+    if lacking.missing or lacking.perhaps_missing or lacks_end:
         yield f"  →  klogtool salvage {path} --replica COPY --output DIR  # takes the missing records from another copy"
 
 
@@ -290,7 +296,8 @@ def recover_brief(plan: Plan) -> str | None:
     result = plan.result
     if isinstance(result, LeftAlone):
         return words(result.skipped)
-    return "nothing is lost" if isinstance(result, Recovery) and not result.split else None
+    is_brief = isinstance(result, Recovery) and not result.split and not result.perhaps_missing
+    return "nothing is lost" if is_brief else None
 
 
 class RecoverTotals(Totals):

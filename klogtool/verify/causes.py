@@ -76,7 +76,7 @@ class PartitionCause(Cause):
     """What is wrong with a partition dir as a whole."""
 
     GAP, COMPACTED, GAPS_INSIDE, FIRST_BATCH_BELOW, OVERLAP, NO_TOPIC_ID, MISNAMED, REPLACED = some(8)
-    ELSEWHERE, IN_METADATA = some(2)
+    ELSEWHERE, IN_METADATA, EPOCHS_BEGIN = some(3)
 
 
 class CheckpointCause(Cause):

@@ -14,31 +14,30 @@ from collections.abc import Mapping
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.offset_ranges import Offsets
-from klogtool.verify.only_copies import HIGHEST
+from klogtool.verify.only_copies import HIGHEST, LEFT_LOG_SUFFIXES, find_orphans
 from klogtool.verify.swaps import offsets_in_log
 
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
-_DELETED_LOG = FileKind.LOG.value + DELETED
 
 
 def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, first: int) -> list[tuple[int, int]]:
-    """Return the offsets from the first leader epoch, or the log start, to what a log has first, that no `.deleted` log
-    has: retention deleted them, or somebody. None if remote storage or a cleaning may explain them, or a file cannot be
-    read. first: the offset that it has first."""
+    """Return the offsets from the first leader epoch, or the log start, to the first segment or index, that no
+    left-over has: retention deleted them, or somebody. None if remote storage or a cleaning may explain them, or a file
+    cannot be read. first: the offset with which the log begins."""
     if _EPOCHS not in files or terms.compaction is not None or terms.may_begin_elsewhere:
         return []
-    deleted = Offsets()
+    left, first = Offsets(), min([first, *find_orphans(files)])
     try:
         epochs = parse_leader_epoch_checkpoint(read_content(files[_EPOCHS].content))
         start = max(terms.log_start_offset, min((epoch.start_offset for epoch in epochs), default=HIGHEST))
         for name in files if start < first else ():
-            if name.endswith(_DELETED_LOG):
-                deleted.add_all(offsets_in_log(files[name].content).all)
+            file = parse_file_name(name)
+            if file.kind is FileKind.LOG and file.suffix in LEFT_LOG_SUFFIXES:
+                left.add_all(offsets_in_log(files[name].content).all)
     except KlogError:
         return []
-    return list(deleted.holes(start, first - 1))
+    return list(left.holes(start, first - 1))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.causes import NameCause
 from klogtool.verify.findings import Finding, Kind
@@ -26,7 +26,9 @@ from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_names import Layout
 
 HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
+LEFT_LOG_SUFFIXES = (".deleted", ".swap", ".cleaned")
 _DELETED_LOG = FileKind.LOG.value + ".deleted"
+_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class KnownLog(Struct, frozen=True):
@@ -81,20 +83,26 @@ def weigh_deleted(
 
 def _told_by_files(layout: Layout) -> Iterator[int]:
     yield from layout.snapshots
-    yield from (offset for name in layout.names if (offset := _orphan(layout, name)) is not None)
+    yield from find_orphans(layout.names)
     epochs = layout.find(FileKind.LEADER_EPOCH_CHECKPOINT)
     lines = [] if epochs is None else read_epochs(epochs)
     yield from () if isinstance(lines, Finding) else (line.start_offset for line in lines)
 
 
-def _orphan(layout: Layout, name: str) -> int | None:
-    """Return the base offset of an index whose `.log` is not there under any name that a broker gives it."""
-    plain, _, end = name.partition(".")
-    logs = (f"{plain}.log{suffix}" for suffix in ("", ".deleted", ".swap", ".cleaned"))
-    is_orphan = (
-        end in ("index", "timeindex", "txnindex") and plain.isdigit() and not any(map(layout.names.__contains__, logs))
-    )
-    return int(plain) if is_orphan else None
+def find_orphans(names: Iterable[str]) -> dict[int, str]:
+    """Return base offsets that have an index but no `.log` under any name that a broker gives it; with the name of one
+    index each."""
+    logs: set[int] = set()
+    indexes: dict[int, str] = {}
+    for name in sorted(names):
+        file = parse_file_name(name)
+        if file.base_offset is None:
+            continue
+        if file.kind is FileKind.LOG and file.suffix in ("", *LEFT_LOG_SUFFIXES):
+            logs.add(file.base_offset)
+        elif file.kind in _INDEX_KINDS and not file.suffix:
+            indexes.setdefault(file.base_offset, name)
+    return {base: name for base, name in indexes.items() if base not in logs}
 
 
 def _only_in(

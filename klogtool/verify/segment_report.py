@@ -77,6 +77,11 @@ class SegmentReport(Struct):
     headers: KeptHeaders | None = None
 
     @property
+    def begins(self) -> int:
+        """The offset at which the segment begins: by its name, or its first batch if that is lower."""
+        return self.base_offset if self.first_offset is None else min(self.base_offset, self.first_offset)
+
+    @property
     def last_offset(self) -> int | None:
         """Last offset of the last sound batch."""
         return self.next_offset - 1 if self.batches else None

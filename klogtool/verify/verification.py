@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from itertools import groupby
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, knows_policy
+from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, knows_policy, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
@@ -35,11 +36,13 @@ from klogtool.log.second_reading import has_changed
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
 from klogtool.log.thread_pool import in_order
+from klogtool.verify.causes import PartitionCause
 from klogtool.verify.choosing_cures import DELETED_BY_START, State, with_cures
 from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
+from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.misplaced import find_misplaced
 from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
@@ -390,6 +393,7 @@ class _Verification:
                 findings = self._weigh_deleted(begun, layout, findings)
                 findings = self._weigh_believed(begun, layout, findings)
                 findings = list(_without_gaps_of(swaps, layout, findings))
+                findings += self._lost_start(begun, layout)
             # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
             wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
             findings = [
@@ -446,6 +450,20 @@ class _Verification:
             recovered_from=recovered_from,
             end_offset=begun.reports[-1].next_offset if begun.reports else 0,
         )
+
+    def _lost_start(self, begun: _Begun, layout: Layout) -> Iterator[Finding]:
+        """Yield notes about what retention deleted before the first segment, or somebody."""
+        first, partition = begun.reports[0].begins if begun.reports else 0, begun.target.partition
+        if not first or layout.is_metadata or begun.target.only is not None:
+            return
+        _, _, cluster, _ = self._settings_of(partition, partition.topic or "")
+        beside = Checkpoints.of(os.path.dirname(os.path.abspath(layout.path)), cluster)
+        with suppress(KlogError):  # of a checkpoint, which is told elsewhere
+            terms = terms_of(layout.path, self.options.circumstances, checkpoints=beside)
+            for low, high in find_lost_start(Draft.of(layout.path).before, terms, first):
+                reason = PartitionCause.EPOCHS_BEGIN(offset=low)
+                path = begun.reports[0].path
+                yield Finding(Kind.SEGMENT_GAP, path, reason, first_offset=low, last_offset=high, is_normal=True)
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""

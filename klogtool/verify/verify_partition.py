@@ -94,13 +94,13 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
             last = before.next_offset - 1
             reason = PartitionCause.OVERLAP(name=before.path.rpartition("/")[2], last=last)
             yield Finding(Kind.SEGMENT_OVERLAP, after.path, reason, first_offset=after.base_offset, last_offset=last)
-        elif max(before.next_offset, log_start_offset) < _begins(after) and not before.has_damaged_tail:
+        elif max(before.next_offset, log_start_offset) < after.begins and not before.has_damaged_tail:
             gap = Finding(
                 Kind.SEGMENT_GAP,
                 after.path,
                 PartitionCause.GAP(end=before.next_offset),
                 first_offset=before.next_offset,
-                last_offset=_begins(after) - 1,
+                last_offset=after.begins - 1,
             )
             yield as_normal_gap(gap, PartitionCause.GAPS_INSIDE()) if is_cleaned else gap
 
@@ -110,15 +110,10 @@ def as_normal_gap(gap: Finding, why: Reason) -> Finding:
     return replace(gap, reason=PartitionCause.COMPACTED(gap=gap.reason, why=why), is_normal=True)
 
 
-def _begins(report: SegmentReport) -> int:
-    """Return the offset at which a segment begins: by its name, or its first batch if that is lower."""
-    return report.base_offset if report.first_offset is None else min(report.base_offset, report.first_offset)
-
-
 def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
     """Yield a finding if the first batch of a segment is below the offset in its name."""
-    if _begins(report) < report.base_offset:
-        first, last = _begins(report), report.base_offset - 1
+    if report.begins < report.base_offset:
+        first, last = report.begins, report.base_offset - 1
         reason = PartitionCause.FIRST_BATCH_BELOW(first_offset=first)
         yield Finding(Kind.SEGMENT_NAME, report.path, reason, first_offset=first, last_offset=last)
 
