@@ -25,6 +25,7 @@ from klogtool.log.gentle import (
     pace,
     take_chunk,
 )
+from klogtool.log.thread_pool import start_thread
 
 Item = TypeVar("Item")
 
@@ -112,7 +113,7 @@ class ExpectedFiles:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._read_all, daemon=True).start()
+            start_thread(self._read_all)
         except RuntimeError:  # a limit for threads: then everything is read as it is opened
             self._threads -= 1
 

@@ -7,12 +7,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
+from mmap import mmap
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AHEAD = 2  # pieces in progress for each thread
+_ROOM_BYTES = 16 << 20  # of address space: a stack has 8 MiB
 
 
 def in_order(
@@ -76,10 +78,21 @@ def _start(make_work: Callable[[], Callable[[Any], Any]], todo: queue.SimpleQueu
     """Start the threads, and return how many there are."""
     for started in range(jobs):
         try:
-            threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
-        except RuntimeError:  # no memory for its stack, or a limit for the user's threads
+            start_thread(_serve, make_work(), todo)
+        except RuntimeError:
             return started
     return jobs
+
+
+def start_thread(target: Callable[..., None], *args: object) -> None:
+    """Start a thread that does not outlive the process. Raises RuntimeError if there is no memory for its stack, or a
+    limit for the user's threads. One that has a stack and no memory for anything else dies before it says that it has
+    begun, and who started it would wait for ever (threading.Thread.start): so there has to be room for both."""
+    try:
+        mmap(-1, _ROOM_BYTES).close()
+    except (OSError, MemoryError) as error:
+        raise RuntimeError("no memory for a thread") from error
+    threading.Thread(target=target, args=args, daemon=True).start()
 
 
 def _serve(work: Callable[[Any], Any], todo: queue.SimpleQueue[_Slot | None]) -> None:

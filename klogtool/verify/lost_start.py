@@ -9,7 +9,7 @@ retention deleted the segments, or somebody removed them. An index without its `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.content import read_content
@@ -25,12 +25,12 @@ _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 
 def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, first: int) -> list[tuple[int, int]]:
-    """Return the offsets from the first leader epoch, or the log start, to the first segment or index, that no
+    """Return the offsets from the first leader epoch, or the log start, to the first segment, `.swap` or index, that no
     left-over has: retention deleted them, or somebody. None if remote storage or a cleaning may explain them, or a file
     cannot be read. first: the offset with which the log begins."""
     if _EPOCHS not in files or terms.compaction is not None or terms.may_begin_elsewhere:
         return []
-    left, first = Offsets(), min([first, *find_orphans(files)])
+    left, first = Offsets(), min([first, *find_orphans(files), *_swapped_in(files)])
     try:
         epochs = parse_leader_epoch_checkpoint(read_content(files[_EPOCHS].content))
         start = max(terms.log_start_offset, min((epoch.start_offset for epoch in epochs), default=HIGHEST))
@@ -41,3 +41,13 @@ def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, first: int
     except KlogError:
         return []
     return list(left.holes(start, first - 1))
+
+
+def _swapped_in(files: Iterable[str]) -> Iterator[int]:
+    """Yield the base offsets of `.swap` files, which a start makes segments of."""
+    parsed = map(parse_file_name, files)
+    yield from (
+        file.base_offset
+        for file in parsed
+        if file.kind is FileKind.LOG and file.suffix == ".swap" and file.base_offset is not None
+    )
