@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka.kafka import scratch_folder
 
-from . import batch_faults, dir_faults, file_faults, misplaced_faults, text_faults
+from . import batch_faults, content_faults, dir_faults, file_faults, misplaced_faults, text_faults
 from .bases import COUNT, COUNT_COMPACTED, FED, INTERNAL, KILLED, LOG_DIRS, MANY, MANY_COMPACTED, STATES, base_of
 from .claims import Claims, claims_of
 from .comparison import Difference, before_start, differences
@@ -20,7 +20,13 @@ from .records_on_disk import batches_of
 from .truth import Asked, started
 
 JUDGED_STATES = ("S3", "S3", "S4", "S4", "S2")
-IN_PARTITIONS = [*file_faults.MENU, *batch_faults.MENU, *misplaced_faults.MENU, *text_faults.IN_PARTITIONS]
+IN_PARTITIONS = [
+    *file_faults.MENU,
+    *batch_faults.MENU,
+    *misplaced_faults.MENU,
+    *content_faults.MENU,
+    *text_faults.IN_PARTITIONS,
+]
 OF_LOG_DIRS = [*dir_faults.MENU, *text_faults.IN_LOG_DIRS]
 ANYWHERE = [*IN_PARTITIONS, *OF_LOG_DIRS]
 IN_LOG_DIRS = [*OF_LOG_DIRS, (file_faults.cut_log, 3), (file_faults.older_partition, 3)]
