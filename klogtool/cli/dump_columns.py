@@ -102,7 +102,7 @@ def _logs_in(store: RemoteStore) -> dict[str, NamedLog]:
     for one in walk_logs(store):
         name = build_file_name(FileKind.LOG, one.start_offset)
         log = NamedLog(partial(open_log, store, one), name, one.topic, one.key.partition)
-        logs[store.storage.prefix + one.path_of_log] = log
+        logs[one.path_of_log] = log
     return logs
 
 

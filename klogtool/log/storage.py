@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import LogFile, ReadErrors, Unreadable, read_whole, unreadable
@@ -103,9 +104,8 @@ class Traffic(Struct):
 
 
 class Storage(Protocol):
-    """Access to the files of a place. prefix: makes a URI of a path; empty for this machine."""
+    """Access to the files of a place. Paths are URIs, or those of this machine."""
 
-    prefix: str
     traffic: Traffic
 
     def list(self, path: str) -> list[Stored]:
@@ -150,7 +150,7 @@ def check_place(place: Place) -> None:
 
 @lru_cache(maxsize=64)
 def open_place(place: Place) -> tuple[Storage, str]:
-    """Return the storage, and the path in it. Raises Unsupported for an unknown scheme."""
+    """Return the storage, and the path in it: a URI without its query, or one of this machine. Raises Unsupported for an unknown scheme."""
     if place.scheme in LOCAL_SCHEMES:
         return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
     with ReadErrors(place.shown):
@@ -163,7 +163,7 @@ class LocalStorage:
     """The storage of this machine: files are mapped, or read."""
 
     def __init__(self) -> None:
-        self.prefix, self.traffic = "", Traffic()
+        self.traffic = Traffic()
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
@@ -288,7 +288,7 @@ class StoredFile(LogFile):
 
 
 class RemoteStorage(Struct):
-    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of a path."""
+    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of a path of these two."""
 
     prefix: str
     walk: Callable[[str], list[Stored]]
@@ -297,29 +297,29 @@ class RemoteStorage(Struct):
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
-        with ReadErrors(self.prefix + path):
-            files = self.walk(path)
+        with ReadErrors(path):
+            files = self.walk(path.removeprefix(self.prefix))
         if not files:
-            raise Unreadable("no such file or directory", path=self.prefix + path)
-        return sorted(files, key=lambda stored: stored.path)
+            raise Unreadable("no such file or directory", path=path)
+        return sorted((replace(one, path=self.prefix + one.path) for one in files), key=attrgetter("path"))
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
         """See `Storage`."""
 
         def fetch(position: int, size: int) -> bytes:
-            data = self.fetch(stored.path, position, size)
+            data = self.fetch(stored.path.removeprefix(self.prefix), position, size)
             self.traffic.requests += 1
             self.traffic.bytes += len(data)
             return data
 
-        return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes, self.traffic)
+        return StoredFile(stored.path, stored.size, fetch, ahead_bytes, self.traffic)
 
     def read(self, stored: Stored) -> bytes:
         """See `Storage`."""
         if stored.size > MOST_SIDE_BYTES:
             raise AboveLimit(
                 f"{stored.size} bytes are too many for an index, snapshot or checkpoint file",
-                path=self.prefix + stored.path,
+                path=stored.path,
             )
         with self.open(stored, ahead_bytes=stored.size) as file:
             return file.read(0, stored.size)
@@ -363,7 +363,7 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
             raise
 
     prefix = f"{place.scheme}://" if place.scheme not in ("hdfs", "viewfs") else ""
-    return RemoteStorage(prefix, walk, fetch), path
+    return RemoteStorage(prefix, walk, fetch), prefix + path
 
 
 class _ArrowFile:
@@ -411,7 +411,8 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
             data: bytes = system.cat_file(path, start=position, end=position + size)
         return data
 
-    return RemoteStorage(f"{place.scheme}://", walk, fetch), path.rstrip("/")
+    prefix = "" if path.startswith(f"{place.scheme}:") else f"{place.scheme}://"  # http: paths are URIs already
+    return RemoteStorage(prefix, walk, fetch), prefix + path.rstrip("/")
 
 
 class _ErrorsOfFsspec:

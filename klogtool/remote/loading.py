@@ -49,7 +49,7 @@ def load_named(store: RemoteStore, wanted: NeededOfLog, circumstances: Circumsta
     chosen = [segments[n] for n in _choose(store, segments, wanted)]
     files = dict(_walk_files(store, chosen, save))
     terms = terms_of(f"{chosen[0].topic}-{chosen[0].key.partition}", circumstances, checkpoints=Checkpoints(None))
-    return LoadedPartition(LoadedLog(Draft(store.storage.prefix + chosen[0].folder, files), terms))
+    return LoadedPartition(LoadedLog(Draft(chosen[0].folder, files), terms))
 
 
 def _choose(store: RemoteStore, segments: Sequence[StoredSegment], wanted: NeededOfLog) -> list[int]:

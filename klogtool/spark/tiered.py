@@ -59,7 +59,7 @@ def _files_of(store: RemoteStore, segment: StoredSegment) -> dict[str, Stored]:
     manifest = store.manifest(segment)
     if manifest is not None and manifest.encryption is not None:
         reason = f"encrypted with the key {manifest.encryption.key_id}: Spark's tasks do not get private keys"
-        raise Unsupported(reason, path=store.storage.prefix + segment.path_of_log, cure=FETCH_CURE)
+        raise Unsupported(reason, path=segment.path_of_log, cure=FETCH_CURE)
     known = Stored(segment.path_of_log, MISSING_BYTES, segment.newest_ms) if segment.log is None else segment.log
     log = known if manifest is None else Stored(known.path, manifest.size, known.mtime_ms)
     files = {build_file_name(FileKind.LOG, segment.start_offset): log}
@@ -88,7 +88,7 @@ class _ChunkedStorage:
     """The storage of segments that Aiven's plugin has stored."""
 
     def __init__(self, place: Place, storage: Storage) -> None:
-        self.prefix, self.traffic, self.list = storage.prefix, storage.traffic, storage.list
+        self.traffic, self.list = storage.traffic, storage.list
         self._store = store_of(place, storage, ())
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:

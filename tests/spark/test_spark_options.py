@@ -173,7 +173,7 @@ def test_what_a_batch_or_a_stream_can_be_made_of_is_not_refused() -> None:
 def test_a_path_of_hadoops_s3_is_one_of_s3() -> None:
     assert [Place(f"{scheme}://bucket/logs").scheme for scheme in ("s3", "s3a", "s3n")] == ["s3"] * 3
     storage, path = open_place(Place("s3a://bucket/logs?region=eu-central-1"))
-    assert path == "bucket/logs"
+    assert path == "s3://bucket/logs"
     assert isinstance(storage, RemoteStorage)
     assert storage.prefix == "s3://"
 

@@ -44,7 +44,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int, 
             return file.read(size)
 
     def opened(place: Place) -> tuple[Any, str]:
-        return RemoteStorage("far://", walk, fetch, Traffic()), place.uri.removeprefix("far://")
+        return RemoteStorage("far://", walk, fetch, Traffic()), place.uri
 
     monkeypatch.setattr(storage, "_by_fsspec", opened)
     open_place.cache_clear()
