@@ -19,7 +19,7 @@ from klogtool.broker.content import Content, FileRange
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
-from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone
+from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone, records_of
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
@@ -52,13 +52,13 @@ class After(Struct, frozen=True):
 class Before(Struct, frozen=True):
     """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
     cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones; None if nobody
-    knows. deleted_in_error: names of `.deleted` logs that no broker meant to delete."""
+    knows. deleted_in_error: `.deleted` logs with offsets that no broker meant to delete, by name."""
 
     files: Mapping[str, DraftFile]
     start: int = 0
     replaced: frozenset[str] = frozenset()
     is_compacted: bool | None = False
-    deleted_in_error: frozenset[str] = frozenset()
+    deleted_in_error: Mapping[str, Offsets] = {}
 
 
 class Measured(Struct, frozen=True):
@@ -99,13 +99,13 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     gone = sorted(_walk_gone(before, after), key=lambda found: found[0] not in after.names)
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
-            found = [part for start, stop in spans for part in walk_readable(file, start, stop)]
+            found = [part for start, stop in spans for part in walk_readable(file, start, stop, opened=True)]
             found = list(_apart(file, list(_from(file, found, before.start))))
             if name in after.names:
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
             if parse_file_name(name).suffix:
-                alone = list(served.walk_gone(file, found, counted))
+                alone = list(_within(file, served.walk_gone(file, found, counted), before.deleted_in_error.get(name)))
                 lost += alone
                 sure += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)
@@ -206,6 +206,18 @@ def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
         for each in walk_each(file, part):
             is_over = each.first_offset < following.first_offset <= each.last_offset
             yield replace(each, last_offset=following.first_offset - 1) if is_over else each
+
+
+def _within(file: ContentFile, parts: Iterable[Readable], offsets: Offsets | None) -> Iterator[Readable]:
+    """Yield what parts have at these offsets; all of them if there is no limit."""
+    for part in parts:
+        if offsets is None or offsets.covers(part.first_offset, max(part.first_offset, part.last_offset)):
+            yield part
+        elif offsets.overlaps(part.first_offset, part.last_offset):
+            for each in walk_each(file, part):
+                there = (one.offset for one in records_of(file, each) if offsets.covers(one.offset, one.offset))
+                inside = [offset for offset in there if part.first_offset <= offset <= part.last_offset]
+                yield from in_rows(each, inside)
 
 
 class _Served:

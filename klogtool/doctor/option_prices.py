@@ -66,15 +66,15 @@ def price_of_files(
         return _UNKNOWN
 
 
-def _deleted_in_error(path: str, found: Draft, terms: LoadTerms) -> frozenset[str]:
-    """Return the `.deleted` logs that count as lost with the start, whatever an option makes of them."""
+def _deleted_in_error(path: str, found: Draft, terms: LoadTerms) -> Mapping[str, Offsets]:
+    """Return what of `.deleted` logs counts as lost with the start, whatever an option makes of them."""
     if not any(name.endswith(FileKind.LOG.value + DELETED) for name in found.before):
-        return frozenset()
+        return {}
     log = LoadedLog(Draft(path, dict(found.before), found.folders, found.devices), terms)
     return find_deleted_in_error(log, find_gaps(log))
 
 
-def _priced(found: Draft, log: LoadedLog, deleted_in_error: frozenset[str]) -> Priced:
+def _priced(found: Draft, log: LoadedLog, deleted_in_error: Mapping[str, Offsets]) -> Priced:
     followed = follow(log)
     if isinstance(followed, WhyUnknown):
         return Priced(Lost(None, (), followed))

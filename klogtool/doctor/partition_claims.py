@@ -119,7 +119,7 @@ def _measure(log: LoadedLog, recovery: Recovery, followed: Followed | None) -> M
 def compared(
     log: LoadedLog,
     files: Mapping[str, DraftFile],
-    deleted_in_error: frozenset[str],
+    deleted_in_error: Mapping[str, Offsets],
     followed: Followed | None,
     *,
     looks_behind_end: bool,

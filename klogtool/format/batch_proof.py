@@ -326,9 +326,7 @@ def judge_message(message: Message, *, deep: bool = False) -> Judged:
     """Judge a message whose CRC is right, plain or a wrapper."""
     facts = message_facts(message)
     wrong = message_contradiction(message)
-    if wrong is not None or not deep:
-        return Judged(facts, wrong)
-    return _judge_records(facts, _message_contradictions(message, facts))
+    return _judge_records(facts, _message_contradictions(message, facts), wrong) if deep else Judged(facts, wrong)
 
 
 def message_of(data: Buffer, position: int) -> Message:

@@ -150,7 +150,10 @@ def check_place(place: Place) -> None:
 
 @lru_cache(maxsize=64)
 def open_place(place: Place) -> tuple[Storage, str]:
-    """Return the storage, and the path in it: a URI without its query, or one of this machine. Raises Unsupported for an unknown scheme."""
+    """Return the storage, and the path in it: a URI without its query, or one of this machine.
+
+    Raises Unsupported for an unknown scheme.
+    """
     if place.scheme in LOCAL_SCHEMES:
         return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
     with ReadErrors(place.shown):
@@ -288,7 +291,7 @@ class StoredFile(LogFile):
 
 
 class RemoteStorage(Struct):
-    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of a path of these two."""
+    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of their paths."""
 
     prefix: str
     walk: Callable[[str], list[Stored]]

@@ -83,12 +83,20 @@ def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int,
     return [hole for span in spans for hole in known.holes(*span)]
 
 
-def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]:
-    """Return the names of the `.deleted` logs that have records of these gaps: no broker meant to delete them."""
-    spans = [(gap.first_offset, gap.last_offset) for gap in gaps]
+def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> dict[str, Offsets]:
+    """Return the offsets of these gaps that `.deleted` logs have, by name: no broker meant to delete them there. What
+    else they have, retention or the cleaner removed."""
+    found = dict[str, Offsets]()
     left = _left_overs(log) if any(gap.is_left_over for gap in gaps) else {}
-    deleted = {name: offsets for name, offsets in left.items() if name.endswith(DELETED)}
-    return frozenset(name for name, offsets in deleted.items() if any(offsets.overlaps(*span) for span in spans))
+    for name in left:
+        inside = Offsets()
+        for gap in gaps if name.endswith(DELETED) else ():
+            for first, last in left[name].ranges:
+                if first <= gap.last_offset and gap.first_offset <= last:
+                    inside.add(max(first, gap.first_offset), min(last, gap.last_offset))
+        if inside.ranges:
+            found[name] = inside
+    return found
 
 
 def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:

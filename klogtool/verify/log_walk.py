@@ -11,7 +11,7 @@ from msgspec.structs import astuple, replace
 from klogtool import kernels
 from klogtool.causes import Reason
 from klogtool.format.batch import NO_PRODUCER_ID
-from klogtool.format.batch_proof import FACTS, HEADER, NOT_TOLD, EntryFacts, Judged
+from klogtool.format.batch_proof import DELTA, FACTS, FLAGS, HEADER, NOT_TOLD, PRODUCER, EntryFacts, Judged
 from klogtool.format.succession import EpochStart, Future, Succession, Why, facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
@@ -28,6 +28,7 @@ from klogtool.verify.segment_report import EpochRun, SegmentContext, SegmentRepo
 ABOUT_INDEXES = (Why.INDEX, Why.INDEX_REACH, Why.TIME, Why.TIME_REACH)
 ABOUT_OFFSETS = (Why.OFFSET, Why.OVERFLOW, Why.INDEX)
 OLD_MAGICS = 0b11
+READ_ON = (FLAGS, DELTA, PRODUCER)  # what a header may say wrong, and consumers get the records nevertheless
 _FIRST = FACTS.index("first_offset")
 _ROWS = RowPool()  # of all walks: many segments are small
 
@@ -198,8 +199,8 @@ class LogWalk:
     def _take(self, judged: Judged) -> Iterator[Damage]:
         """An entry whose checksum holds, whatever else is wrong with it."""
         facts = judged.facts
-        if judged.contradiction is not None:
-            fault = judged.contradiction
+        fault = judged.contradiction
+        if fault is not None and (judged.is_readable or fault.field not in READ_ON):
             yield _of_entry(Kind.BATCH_ATTRIBUTES, facts, fault.detail, fault.field)
         elif judged.records_contradiction is not None:
             field = HEADER if judged.is_readable else None

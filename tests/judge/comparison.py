@@ -18,7 +18,16 @@ from klogtool.doctor.claims import PartitionClaim, WhyUnknown
 from .bases import LOG_DIRS, MANY_COMPACTED
 from .claims import Claims, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
-from .records_on_disk import Batch, Found, batches_in, batches_of, batches_set_aside, names_and_bytes, records_of
+from .records_on_disk import (
+    Batch,
+    Found,
+    batches_in,
+    batches_of,
+    batches_set_aside,
+    doubtful_of,
+    names_and_bytes,
+    records_of,
+)
 from .truth import Loaded, Truth, is_plain
 
 # A broker deletes these a minute after the start, or at once.
@@ -122,11 +131,12 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
     found = [*batches_of(path), *_batches_left(path, ".log.swap"), *_batches_left(path, ".log.cleaned")]
     deleted = _batches_left(path, ".log.deleted")
     batches = [batch for batch in found if not batch.is_far]
-    records, end = records_of(batches), max((batch.last_offset + 1 for batch in [*batches, *deleted]), default=0)
+    ends = (batch.last_offset + 1 for batch in [*batches, *deleted] if batch.is_sound)
+    records, end = records_of(batches), max(ends, default=0)
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
     below |= records_of(batch for batch in found if batch.is_far) | records_of(deleted)
-    below |= records_of(batches_set_aside(path)) - records
+    below |= (records_of(batches_set_aside(path)) | doubtful_of([*found, *deleted])) - records
     return Before(
         frozenset(records - below),
         below,

@@ -19,7 +19,7 @@ from kafka.kafka import cache_folder
 
 from .bases import LOG_DIRS, QUIET, broker_over
 from .disks import PARTITION
-from .records_on_disk import Found, batches_of, batches_set_aside, names_and_bytes, records_of
+from .records_on_disk import Found, batches_of, batches_set_aside, doubtful_of, names_and_bytes, records_of
 
 PROBE = Path(__file__).with_name("Probe.java")
 START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 180, 240, 0.7  # a busy machine takes its time
@@ -159,9 +159,8 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         here = work / folder
         places = [here, *here.parent.glob(f"{here.name}.*-stray"), *here.parent.glob(f"{here.name}.*-delete")]
         found = [place for place in places if place.is_dir()]
-        truth.kept[folder] = {
-            record for place in found for record in records_of([*batches_of(place), *batches_set_aside(place)])
-        }
+        there = [batch for place in found for batch in (*batches_of(place), *batches_set_aside(place))]
+        truth.kept[folder] = records_of(there) | doubtful_of(there)
         loaded = truth.loaded.get(folder)
         end = loaded.log_end_offset if loaded else None
         truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place).items()}

@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import lz4.frame
 import snappy
@@ -163,7 +164,7 @@ class _Cursor:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def varint(self) -> int:
+    def varint(self, bits: int = 32) -> int:
         number = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -171,7 +172,7 @@ class _Cursor:
             shift += 7
             if byte < 0x80:
                 return number >> 1 ^ -(number & 1)
-            if shift > 63:
+            if shift >= bits:
                 raise ValueError("endless varint")
 
     def nullable(self) -> bytes | None:
@@ -222,14 +223,29 @@ def build_records(records: Sequence[Record]) -> bytes:
 
 def parse_records(body: bytes) -> list[Record]:
     """All records that a body holds, whatever the header's count says. Raises ValueError."""
-    whole, found = _Cursor(body), []
+    return list(walk_records(body))
+
+
+def walk_records(body: bytes) -> Iterator[Record]:
+    """The records of a body one by one. Raises ValueError at the first that cannot be taken apart."""
+    whole = _Cursor(body)
     while whole.at < len(body):
         one = _Cursor(whole.take(whole.varint()))
-        attributes, timestamp_delta, offset_delta = one.take(1)[0], one.varint(), one.varint()
+        attributes, timestamp_delta, offset_delta = one.take(1)[0], one.varint(64), one.varint()
         key, value = one.nullable(), one.nullable()
-        headers = tuple((one.nullable() or b"", one.nullable()) for _ in range(one.varint()))
-        found.append(Record(attributes, timestamp_delta, offset_delta, key, value, headers))
-    return found
+        headers = tuple(_walk_headers(one))
+        if one.at != len(one.data):
+            raise ValueError("more bytes than its fields have")
+        yield Record(attributes, timestamp_delta, offset_delta, key, value, headers)
+
+
+def _walk_headers(cursor: _Cursor) -> Iterator[tuple[bytes, bytes | None]]:
+    if (count := cursor.varint()) < 0:
+        raise ValueError("less than no headers")
+    for _ in range(count):
+        if (key := cursor.nullable()) is None:
+            raise ValueError("a header without a key")
+        yield key, cursor.nullable()
 
 
 def body_of(batch: Entry) -> bytes:
@@ -448,17 +464,24 @@ def decompress(codec: int, data: bytes) -> bytes:
         if codec == NONE:
             return data
         if codec == GZIP:
-            return zlib.decompressobj(31).decompress(data, EXPANDED_LIMIT)
+            return _whole(inflating := zlib.decompressobj(31), inflating.decompress(data, EXPANDED_LIMIT))
         if codec == SNAPPY:
             return _unsnappy(data)
         if codec == LZ4:
             right = put(data, 6, b"\x82") if data[4:6] == b"\x60\x40" else data  # 0.8 and 0.9 wrote a wrong one
             return bytes(lz4.frame.decompress(right))
         if codec == ZSTD:
-            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+            return _whole(frame := zstandard.ZstdDecompressor().decompressobj(), frame.decompress(data))
     except (zlib.error, RuntimeError, zstandard.ZstdError, snappy.UncompressError) as problem:
         raise ValueError(str(problem)) from problem
     raise ValueError(f"codec {codec}")
+
+
+def _whole(stream: Any, data: bytes) -> bytes:
+    """What a stream gave, if it has come to its end, and nothing is behind that."""
+    if not stream.eof or stream.unused_data:
+        raise ValueError("no whole stream, or bytes behind it")
+    return data
 
 
 def _unsnappy(data: bytes) -> bytes:
