@@ -45,6 +45,7 @@ HEAD_COLUMNS = (
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1
+CODECS_WITH_HEAD = ("gzip", "snappy", "lz4")  # opening a stream of these reads its head, of zstd nothing
 MOST_HEADERS: int = RECORD.headers.most
 KEPT_RECORDS = (
     1 << 16
@@ -254,8 +255,11 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
 def stream_records(batch: RecordBatch) -> Iterator[Record]:
     """Yield the records before damage also for a compressed batch (DefaultRecordBatch.streamingIterator).
 
-    If the compressed bytes themselves are damaged, there are none: those are read whole first.
+    If the compressed bytes themselves are damaged, there are none: those are read whole first. Of a batch without
+    records the stream is opened, too.
     """
+    if batch.size == RECORD_BATCH_OVERHEAD and batch.codec in CODECS_WITH_HEAD:
+        inflate(batch)
     return _walk_body(batch, _records_of(batch))
 
 

@@ -17,6 +17,7 @@ from klogtool.format.batch import (
     CODEC_MASK,
     CODEC_NAMES,
     CONTROL_BIT,
+    CODECS_WITH_HEAD,
     DELETE_HORIZON_BIT,
     INT_MAX,
     NO_PARTITION_LEADER_EPOCH,
@@ -247,6 +248,8 @@ def batch_contradiction(batch: RecordBatch) -> HeaderFault | None:
         return HeaderFault(COUNT, EntryCause.MORE_THAN_OFFSETS(count=count, offsets=delta + 1))
     if bool(count) != bool(body_size) or (codec == 0 and body_size < SMALLEST_RECORD_BYTES * count):
         return HeaderFault(BODY, EntryCause.OTHER_SIZE(count=count, size=body_size))
+    if not body_size and batch.codec in CODECS_WITH_HEAD:
+        return HeaderFault(BODY, EntryCause.NO_STREAM(codec=batch.codec))
     wrong = _producer_contradiction(batch, codec)
     return None if wrong is None else HeaderFault(PRODUCER, wrong)
 
@@ -395,6 +398,6 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[Rea
 class EntryCause(Cause):
     """What is impossible about an entry whose checksum is right."""
 
-    CODEC, CODEC_OF_MAGIC, FLAGS, DELTA, MORE_THAN_OFFSETS, OTHER_SIZE, SHORT_MESSAGE = some(7)
+    CODEC, CODEC_OF_MAGIC, FLAGS, DELTA, MORE_THAN_OFFSETS, OTHER_SIZE, NO_STREAM, SHORT_MESSAGE = some(8)
     COMPRESSED_CONTROL, NO_PRODUCER, PRODUCER_EPOCH, SEQUENCE = some(4)
     RECORD_ORDER, BEYOND_LAST, OTHER_TIME, INNER_ORDER, OTHER_LAST = some(5)
