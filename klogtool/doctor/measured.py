@@ -105,7 +105,9 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
             if parse_file_name(name).suffix:
-                alone = list(_within(file, served.walk_gone(file, found, counted), before.deleted_in_error.get(name)))
+                # What the cleaner removed of it on purpose is not lost.
+                meant_to_stay = None if before.is_compacted is False else before.deleted_in_error.get(name)
+                alone = list(_within(file, served.walk_gone(file, found, counted), meant_to_stay))
                 lost += alone
                 sure += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)

@@ -29,7 +29,7 @@ from klogtool.doctor.readable import Readable, few, ranges_of, walk_each, walk_r
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop
-from klogtool.format.message import Message
+from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
@@ -449,8 +449,7 @@ def _take_damaged(
         entry = FrameReader(probe.file).read(frame)
         if judged is None and not isinstance(entry, RecordBatch) and entry.base_offset is not None:
             return _Outcome.FAILS, got  # of a message that is no wrapper, the checksum comes first
-        records = stream_records(entry) if isinstance(entry, RecordBatch) else entry.records()
-        for number, record in enumerate(records):
+        for number, record in _walk_numbered(entry, position):
             is_open = True
             if judged and record.offset >= position:
                 got.append((number, record.offset))
@@ -460,6 +459,19 @@ def _take_damaged(
             return _Outcome.ALL_FAILS, got
         return _Outcome.FAILS_INSIDE if judged and not is_open and _is_packed_badly(entry) else _Outcome.FAILS, got
     return _Outcome.GOES_ON if judged else _Outcome.FAILS, got
+
+
+def _walk_numbered(entry: RecordBatch | Message, position: int) -> Iterator[tuple[int, Record]]:
+    """Yield the records of an entry with their numbers. Of messages of old, a consumer looks at the checksum of each
+    first, and not at those below its position. Raises Corrupt or Unsupported where it fails."""
+    if isinstance(entry, RecordBatch):
+        yield from enumerate(stream_records(entry))
+        return
+    for number, message in enumerate(walk_messages(entry)):
+        if message.offset >= position:
+            if not message.crc_valid:
+                raise Corrupt("a message does not match its checksum", kafka_class="CorruptRecordException")
+            yield number, to_record(message)
 
 
 def _is_packed_badly(entry: RecordBatch | Message | None) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.doctor.claims import OffsetRange
-from klogtool.format.batch import CONTROL_BIT
+from klogtool.errors import KlogError
+from klogtool.format.batch import CONTROL_BIT, stream_records
 from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
 from klogtool.format.framing import Frame
 from klogtool.log.file import LogFile
@@ -94,7 +96,7 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
                 yield replace(_of_entry(file, judged.facts), is_odd=judged.records_contradiction is not None)
             elif judged.facts.magic >= _BATCHES_SINCE and is_blanked(probe.batch(judged.facts)):
                 yield _of_entry(file, judged.facts)
-            elif (whole := _recounted(probe, judged.facts)) is not None:
+            elif (whole := _recounted(probe, judged.facts) or _head_of(probe, judged.facts)) is not None:
                 yield whole
             start = judged.facts.end
         else:
@@ -119,7 +121,7 @@ def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:
     """Yield the batches of a row one by one."""
     probe, at = Probe(file, end=part.stop, lowest=0), part.start
     first = probe.frame(at)
-    if isinstance(first, Frame) and first.size == part.stop - at and _is_full(part):
+    if isinstance(first, Frame) and first.size == part.stop - at and (_is_full(part) or part.is_odd):
         yield part
         return
     pool = RowPool()
@@ -150,6 +152,21 @@ def _recounted(probe: Probe, facts: EntryFacts) -> Readable | None:
         return None
     whole = recounted(probe.batch(facts))
     return None if whole is None else replace(_of_entry(probe.file, batch_facts(whole)), is_miscounted=True)
+
+
+def _head_of(probe: Probe, facts: EntryFacts) -> Readable | None:
+    """Return a batch with the records that come before damage inside of it, which consumers get and salvage keeps."""
+    if facts.magic < _BATCHES_SINCE or facts.is_control:
+        return None
+    batch, offsets, newest = probe.batch(facts), [facts.first_offset - 1], -1
+    with suppress(KlogError):
+        for record in stream_records(batch):
+            if not offsets[-1] < record.offset <= facts.last_offset:
+                break
+            offsets.append(record.offset)
+            newest = max(newest, record.timestamp)
+    count = len(offsets) - 1
+    return Readable(facts.position, facts.end, offsets[1], offsets[-1], count, newest, is_odd=True) if count else None
 
 
 def _of_rows(file: LogFile, rows: array[int], count: int) -> Iterator[Readable]:

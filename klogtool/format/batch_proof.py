@@ -16,8 +16,8 @@ from klogtool.errors import AboveLimit, Corrupt, KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
     CODEC_NAMES,
-    CONTROL_BIT,
     CODECS_WITH_HEAD,
+    CONTROL_BIT,
     DELETE_HORIZON_BIT,
     INT_MAX,
     NO_PARTITION_LEADER_EPOCH,

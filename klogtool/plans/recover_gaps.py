@@ -84,18 +84,14 @@ def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int,
 
 
 def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> dict[str, Offsets]:
-    """Return the offsets of these gaps that `.deleted` logs have, by name: no broker meant to delete them there. What
-    else they have, retention or the cleaner removed."""
+    """Return the `.deleted` logs that have records of these gaps, by name, with the offsets of those gaps: no broker
+    meant to delete them there. What else they have, retention or the cleaner removed."""
     found = dict[str, Offsets]()
     left = _left_overs(log) if any(gap.is_left_over for gap in gaps) else {}
-    for name in left:
-        inside = Offsets()
+    for name, offsets in left.items():
         for gap in gaps if name.endswith(DELETED) else ():
-            for first, last in left[name].ranges:
-                if first <= gap.last_offset and gap.first_offset <= last:
-                    inside.add(max(first, gap.first_offset), min(last, gap.last_offset))
-        if inside.ranges:
-            found[name] = inside
+            if offsets.overlaps(gap.first_offset, gap.last_offset):
+                found.setdefault(name, Offsets()).add(gap.first_offset, gap.last_offset)
     return found
 
 

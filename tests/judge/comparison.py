@@ -102,10 +102,11 @@ def _last_epoch_start(file: Path) -> int:
 
 def _holes(path: Path, log_start: int) -> Iterator[tuple[int, int]]:
     """Offsets between neighbouring segments that are sound, each in a row without a gap. A cleaner leaves gaps inside
-    of segments, too."""
+    of segments, too, and batches without records."""
     logs = sorted(log for log in path.glob("*.log") if log.is_file() and len(log.stem) == OFFSET_DIGITS)
     spans = [_span_of(log) for log in logs]
-    if None in spans or path.name.startswith((MANY_COMPACTED, "comp", "__")):
+    is_cleaned = any(not (batch.records or batch.is_control) for batch in batches_of(path))
+    if None in spans or is_cleaned or path.name.startswith((MANY_COMPACTED, "comp", "__")):
         return
     for (_, end), (start, _) in pairwise(span for span in spans if span):
         if max(end, log_start) < start:

@@ -171,6 +171,7 @@ class _Cursor:
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
+                number &= (1 << bits) - 1  # as Java shifts bits out
                 return number >> 1 ^ -(number & 1)
             if shift >= bits:
                 raise ValueError("endless varint")
