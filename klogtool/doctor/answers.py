@@ -327,7 +327,7 @@ class Diagnosis(Struct, frozen=True):
     that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`). promoted:
     -future folders that become partitions. may_be_copy: this is a copy of partition dirs, or the log dir of a broker
     that lost its own files: it is judged as a log dir with these partitions. lacks_metadata: the log dirs do not show
-    whether the cluster has these partitions."""
+    whether the cluster has these partitions. metadata_log_dir_to_set: see Patient."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -344,6 +344,7 @@ class Diagnosis(Struct, frozen=True):
     promoted: tuple[str, ...] = ()
     may_be_copy: bool = False
     lacks_metadata: bool = False
+    metadata_log_dir_to_set: str | None = None
 
     @property
     def points(self) -> tuple[Ahead, ...]:

@@ -112,6 +112,14 @@ class Patient(Struct, frozen=True, dict=True):
         is_known = any(os.path.lexists(os.path.join(path, kind.value)) for kind in OFFSET_CHECKPOINTS)
         return None if is_known or len(LogDir(path).partitions) > 1 else path
 
+    @property
+    def metadata_log_dir_to_set(self) -> str | None:
+        """The log dir of the cluster's metadata, if nobody knows whether a broker looks for it there: it is not the
+        first that is named, as it is by default (KafkaConfig.metadataLogDir), and no file of settings is named."""
+        path, is_told = self.cluster.metadata_dir, self.circumstances.metadata_log_dir is not None
+        is_told = is_told or path is None or path == self.log_dirs[0]
+        return None if is_told or self.metadata_log_dir_apart is not None else path
+
     def partitions(self) -> Iterator[Partition]:
         """Yield the partition dirs of all log dirs, by name."""
         for path in self.log_dirs:

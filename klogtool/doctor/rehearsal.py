@@ -239,6 +239,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         tuple(promoted),
         found.may_be_copy,
         _lacks_metadata(found.cluster),
+        patient.metadata_log_dir_to_set,
     )
 
 

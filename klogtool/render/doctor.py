@@ -188,7 +188,15 @@ def headline(diagnosis: Diagnosis) -> str:
     count = len(diagnosis.log_dirs)
     disks = "this log dir" if count == 1 else f"these {count} log dirs"
     disks = "a log dir with these partitions" if diagnosis.may_be_copy else disks
-    return f"A broker {diagnosis.kafka} {_fate_on(diagnosis, disks)}."
+    return f"A broker {diagnosis.kafka} {_fate_on(diagnosis, disks)}{_if_it_looks_there(diagnosis)}."
+
+
+def _if_it_looks_there(diagnosis: Diagnosis) -> str:
+    """Return where the settings have to lead a broker; empty if they do, or if it would not start."""
+    path = diagnosis.metadata_log_dir_to_set
+    if path is None or diagnosis.starts is Starts.REFUSES:
+        return ""
+    return f", if log.dirs begins with {quoted(path)}, or metadata.log.dir is that; else it refuses"
 
 
 def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
