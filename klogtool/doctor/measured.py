@@ -211,15 +211,15 @@ def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
 
 
 def _within(file: ContentFile, parts: Iterable[Readable], offsets: Offsets | None) -> Iterator[Readable]:
-    """Yield what parts have at these offsets; all of them if there is no limit."""
+    """Yield what parts have at these offsets, and markers; all of them if there is no limit."""
     for part in parts:
         if offsets is None or offsets.covers(part.first_offset, max(part.first_offset, part.last_offset)):
             yield part
-        elif offsets.overlaps(part.first_offset, part.last_offset):
-            for each in walk_each(file, part):
-                there = (one.offset for one in records_of(file, each) if offsets.covers(one.offset, one.offset))
-                inside = [offset for offset in there if part.first_offset <= offset <= part.last_offset]
-                yield from in_rows(each, inside)
+            continue
+        for each in walk_each(file, part):
+            there = (one.offset for one in records_of(file, each) if offsets.covers(one.offset, one.offset))
+            inside = [offset for offset in there if part.first_offset <= offset <= part.last_offset]
+            yield from in_rows(each, inside) if each.records else (each,)
 
 
 class _Served:

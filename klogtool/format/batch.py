@@ -258,9 +258,15 @@ def stream_records(batch: RecordBatch) -> Iterator[Record]:
     If the compressed bytes themselves are damaged, there are none: those are read whole first. Of a batch without
     records the stream is opened, too.
     """
+    open_stream_of_none(batch)
+    return _walk_body(batch, _records_of(batch))
+
+
+def open_stream_of_none(batch: RecordBatch) -> None:
+    """Raise Corrupt if a consumer fails at a batch without a byte of records: it opens their stream, and reads its head
+    (DefaultRecordBatch.streamingIterator)."""
     if batch.size == RECORD_BATCH_OVERHEAD and batch.codec in CODECS_WITH_HEAD:
         inflate(batch)
-    return _walk_body(batch, _records_of(batch))
 
 
 def read_head(batch: RecordBatch) -> tuple[list[Record], int]:

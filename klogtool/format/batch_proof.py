@@ -16,7 +16,6 @@ from klogtool.errors import AboveLimit, Corrupt, KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
     CODEC_NAMES,
-    CODECS_WITH_HEAD,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     INT_MAX,
@@ -28,6 +27,7 @@ from klogtool.format.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     RecordBatch,
+    open_stream_of_none,
     parse_batch,
     stream_records,
 )
@@ -248,8 +248,6 @@ def batch_contradiction(batch: RecordBatch) -> HeaderFault | None:
         return HeaderFault(COUNT, EntryCause.MORE_THAN_OFFSETS(count=count, offsets=delta + 1))
     if bool(count) != bool(body_size) or (codec == 0 and body_size < SMALLEST_RECORD_BYTES * count):
         return HeaderFault(BODY, EntryCause.OTHER_SIZE(count=count, size=body_size))
-    if not body_size and batch.codec in CODECS_WITH_HEAD:
-        return HeaderFault(BODY, EntryCause.NO_STREAM(codec=batch.codec))
     wrong = _producer_contradiction(batch, codec)
     return None if wrong is None else HeaderFault(PRODUCER, wrong)
 
@@ -297,6 +295,7 @@ def _judge_records(facts: EntryFacts, wrong: Iterator[Reason], fault: HeaderFaul
 
 
 def _contradictions(batch: RecordBatch) -> Iterator[Reason]:
+    open_stream_of_none(batch)
     records = batch.records()
     before, largest = -1, None
     for record in records:
@@ -398,6 +397,6 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[Rea
 class EntryCause(Cause):
     """What is impossible about an entry whose checksum is right."""
 
-    CODEC, CODEC_OF_MAGIC, FLAGS, DELTA, MORE_THAN_OFFSETS, OTHER_SIZE, NO_STREAM, SHORT_MESSAGE = some(8)
+    CODEC, CODEC_OF_MAGIC, FLAGS, DELTA, MORE_THAN_OFFSETS, OTHER_SIZE, SHORT_MESSAGE = some(7)
     COMPRESSED_CONTROL, NO_PRODUCER, PRODUCER_EPOCH, SEQUENCE = some(4)
     RECORD_ORDER, BEYOND_LAST, OTHER_TIME, INNER_ORDER, OTHER_LAST = some(5)

@@ -86,13 +86,13 @@ def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int,
 def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> dict[str, Offsets]:
     """Return the `.deleted` logs that have records of these gaps, by name, with the offsets of those gaps: no broker
     meant to delete them there. What else they have, retention or the cleaner removed."""
-    found = dict[str, Offsets]()
+    in_error = dict[str, Offsets]()
     left = _left_overs(log) if any(gap.is_left_over for gap in gaps) else {}
     for name, offsets in left.items():
         for gap in gaps if name.endswith(DELETED) else ():
             if offsets.overlaps(gap.first_offset, gap.last_offset):
-                found.setdefault(name, Offsets()).add(gap.first_offset, gap.last_offset)
-    return found
+                in_error.setdefault(name, Offsets()).add(gap.first_offset, gap.last_offset)
+    return in_error
 
 
 def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from asking_doctor import asked, starts, wounded
+from running import run_here
 from startup import EPOCHS, Scenario, nothing
 
 CHECKPOINTS = "*-offset-checkpoint"
@@ -48,3 +49,28 @@ def test_a_broker_ends_if_all_of_log_dirs_are_offline(
     (tmp_path / "properties").write_text(settings.format(disks))
     words = ("--config-file", str(tmp_path / "properties")) if settings else ()
     assert starts(asked(disks, SCENARIO, *words)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("order", "settings", "is_known"),
+    [
+        (("d0", "d1"), "", True),
+        (("d1", "d0"), "", False),
+        (("d1", "d0"), "log.dirs={0}/d0,{0}/d1\n", True),
+        (("d1", "d0"), "log.dirs={0}/d1,{0}/d0\nmetadata.log.dir={0}/d0\n", True),
+    ],
+)
+def test_whether_a_broker_looks_for_its_metadata_in_a_later_log_dir_is_unknown(
+    tmp_path: pathlib.Path, order: tuple[str, ...], settings: str, is_known: bool
+) -> None:
+    """By default it is in the first of log.dirs (KafkaRaftServer.initializeLogDirs). Disks do not tell the order."""
+    scenario = Scenario(nothing, "yes", (), None, order)
+    disks = wounded(scenario, tmp_path / "disks")
+    (tmp_path / "properties").write_text(settings.format(disks))
+    words = ("--config-file", str(tmp_path / "properties")) if settings else ()
+    rows = asked(disks, scenario, *words)
+    assert starts(rows) == "yes"
+    claim = next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
+    assert claim["starts"] is (True if is_known else None)
+    text = " ".join(run_here(["doctor", *order, *words], disks).out.decode().split())
+    assert ("if log.dirs begins with" in text) is not is_known

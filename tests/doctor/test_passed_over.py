@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ from running import run_here
 
 from klogtool.format.batch import Record
 from klogtool.format.checksums import crc32c
+from klogtool.format.message import build_message
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot
 
@@ -107,6 +110,34 @@ def with_magic(made: bytes, magic: int) -> bytes:
     return made[:16] + bytes([magic]) + made[17:]
 
 
+def emptied(first: int, codec: int) -> bytes:
+    """A batch of three offsets that has no records, and says that these are compressed."""
+    changed = bytearray(batch(first)[:61])
+    changed[8:12] = (61 - 12).to_bytes(4, "big")
+    changed[22] = codec
+    changed[57:61] = bytes(4)
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
+def old_message(offset: int, at: int, new: bytes, *, sealed: bool) -> bytes:
+    """A message of magic 1 with other bytes from a place on; sealed: its checksum is right for them."""
+    message = bytearray(build_message(offset, b"k", b"value", magic=1, timestamp=1000))
+    message[at : at + len(new)] = new
+    if sealed:
+        message[12:16] = zlib.crc32(message[16:]).to_bytes(4, "big")
+    return bytes(message)
+
+
+def wrapper(inner: list[bytes], last: int) -> bytes:
+    return build_message(last, None, gzip.compress(b"".join(inner)), magic=1, timestamp=1000, attributes=1)
+
+
+KEY_SIZE = 26  # of a message of magic 1
+FLAG, HUGE = b"\x40", (1 << 20).to_bytes(4, "big")
+INNER = [build_message(n, b"k", b"value", magic=1, timestamp=1000) for n in range(3)]
+
+
 # A start after a clean stop does not see this damage. The log, hidden records, ranges, why.
 DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
     "a torn end of a closed segment": ({0: [*SOUND[:4], SOUND[4][:-9]], 15: SOUND[5:]}, 0, [], []),
@@ -161,6 +192,34 @@ DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
     # None of Kafka's exceptions: it does not return what came before in this fetch either.
     "a length that does not end": (
         {0: [*SOUND[:2], inside(SOUND[2], 1, 0, b"\xff" * 6), *SOUND[3:]]},
+        6,
+        [[0, 5]],
+        ["damage"],
+    ),
+    # The head of the stream is read before it is known that there are no records; zstd's is not.
+    "a compressed batch without records": (
+        {0: [*SOUND[:2], emptied(6, 1), *SOUND[3:5]], 15: SOUND[5:]},
+        0,
+        [],
+        [],
+    ),
+    "a batch without records, compressed with zstd": ({0: [*SOUND[:2], emptied(6, 4), *SOUND[3:5]]}, 0, [], []),
+    # Flags that there are not hide nothing of what the sizes are like: the exception is none of Kafka's.
+    "sizes of an old message with wrong flags": (
+        {0: [*SOUND[:2], old_message(6, 17, FLAG + bytes(8) + HUGE, sealed=True), *SOUND[3:5]], 15: SOUND[5:]},
+        6,
+        [[0, 5]],
+        ["damage"],
+    ),
+    # The checksum of an inner message comes before its sizes, so the consumer has what is before it.
+    "sizes of an inner message": (
+        {0: [*SOUND[:2], wrapper([*INNER[:2], old_message(2, KEY_SIZE, HUGE, sealed=False)], 8), *SOUND[3:5]]},
+        0,
+        [],
+        [],
+    ),
+    "sizes of an inner message, its checksum right": (
+        {0: [*SOUND[:2], wrapper([*INNER[:2], old_message(2, KEY_SIZE, HUGE, sealed=True)], 8), *SOUND[3:5]]},
         6,
         [[0, 5]],
         ["damage"],
@@ -377,3 +436,30 @@ def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path, monkeypatch:
     monkeypatch.setattr("klogtool.doctor.rehearsal._READ_BYTES", 1)
     found = hidden(tmp_path / "not", log, clean=True)
     assert (found["records"], found["why"], found["reason"]) == (None, ["not-read"], "not-read")
+
+
+def test_where_an_empty_compressed_batch_stops_consumers_is_told(tmp_path: pathlib.Path) -> None:
+    hidden(tmp_path, {0: [*SOUND[:2], emptied(6, 1), *SOUND[3:5]]}, clean=True)
+    text = " ".join(run_here(["doctor", "d"], tmp_path).out.decode().split())
+    assert "consumers fail at offset 6" in text
+
+
+NO_CODEC = bytearray(SOUND[3])
+NO_CODEC[22] = 1  # said to be compressed, and is not
+NO_CODEC[17:21] = crc32c(bytes(NO_CODEC[21:])).to_bytes(4, "big")
+# Of a batch behind the damage at which a start cuts: what of it was readable, and is lost.
+READABLE: Mapping[str, tuple[bytes, list[list[int]]]] = {
+    "all": (SOUND[3], [[9, 14]]),
+    "nothing": (bytes(NO_CODEC), [[12, 14]]),
+    "what is before damage inside": (inside(SOUND[3], 1, 0, b"\2"), [[9, 9], [12, 14]]),
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_what_is_lost_was_readable(tmp_path: pathlib.Path, name: str) -> None:
+    """Its checksum is right: only its records tell."""
+    third, ranges = READABLE[name]
+    claim = claim_of(tmp_path, {0: [*SOUND[:2], damaged(SOUND[2]), third, SOUND[4]]}, clean=False)
+    assert claim["log_end_offset"] == 6
+    assert claim["lost"]["ranges"] == ranges
+    assert claim["lost"]["records"] == sum(last - first + 1 for first, last in ranges)
