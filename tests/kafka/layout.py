@@ -465,7 +465,8 @@ def decompress(codec: int, data: bytes) -> bytes:
         if codec == NONE:
             return data
         if codec == GZIP:
-            return _whole(inflating := zlib.decompressobj(31), inflating.decompress(data, EXPANDED_LIMIT))
+            # Java takes what is behind a member for its end.
+            return _whole(member := zlib.decompressobj(31), member.decompress(data, EXPANDED_LIMIT), has_end=False)
         if codec == SNAPPY:
             return _unsnappy(data)
         if codec == LZ4:
@@ -478,9 +479,9 @@ def decompress(codec: int, data: bytes) -> bytes:
     raise ValueError(f"codec {codec}")
 
 
-def _whole(stream: Any, data: bytes) -> bytes:
-    """What a stream gave, if it has come to its end, and nothing is behind that."""
-    if not stream.eof or stream.unused_data:
+def _whole(stream: Any, data: bytes, *, has_end: bool = True) -> bytes:
+    """What a stream gave, if it has come to its end, and (has_end) nothing is behind that."""
+    if not stream.eof or (has_end and stream.unused_data):
         raise ValueError("no whole stream, or bytes behind it")
     return data
 
