@@ -155,7 +155,7 @@ def _doubtful(entry: Entry, file: str) -> Batch:
             found += _walk_found(entry)
     first = entry.value("base_offset" if entry.magic == 2 else "offset")
     last = first + (entry.value("last_offset_delta") if entry.magic == 2 else 0)
-    last = max([last, *(record.offset for record in found)])
+    last = max([first, last, *(record.offset for record in found)])
     return Batch(file, first, last, False, False, len(entry.data), (), tuple(found), is_sound=False)
 
 
