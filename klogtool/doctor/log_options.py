@@ -143,11 +143,18 @@ def _count_in(file: DraftFile, point: Ahead) -> int:
 def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments their names back that somebody renamed, like `.log.bak`."""
     files = _files_of(point.path)
-    moves = find_set_aside(files)
-    cause = AdviceCause.SEGMENT_NAMES_OF_MORE if len(moves) > 3 else AdviceCause.SEGMENT_NAMES
-    title = cause(names=" and ".join([*moves][:3]), more=len(moves) - 3)
-    if moves:  # none if the files cannot be read any more
-        yield from _renaming(point.path, title, files, moves, patient)
+    logs = find_set_aside(files)
+    cause = AdviceCause.SEGMENT_NAMES_OF_MORE if len(logs) > 3 else AdviceCause.SEGMENT_NAMES
+    title = cause(names=" and ".join([*logs][:3]), more=len(logs) - 3)
+    if logs:  # none if the files cannot be read any more
+        yield from _renaming(point.path, title, files, logs | _in_capitals(files, logs), patient)
+
+
+def _in_capitals(files: Mapping[str, DraftFile], logs: Mapping[str, str]) -> dict[str, str]:
+    """Return the other files of segments whose logs are in capitals, with the names that they had."""
+    bases = {parse_file_name(plain).base_offset for name, plain in logs.items() if name.lower() == plain}
+    names = ((name, parse_file_name(name.lower())) for name in files if name not in logs and name != name.lower())
+    return {name: plain.name for name, plain in names if plain.base_offset in bases and plain.name not in files}
 
 
 def _names_given_again(point: Ahead, patient: Patient) -> Iterator[Option]:

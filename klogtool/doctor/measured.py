@@ -153,11 +153,11 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
     files: all of a partition dir. A segment that is there is none. Below the first segment it may be a copy of
     one that retention deleted; that deletes the index as well.
     """
-    first = min(filter(is_log_name, files), default="")
+    first, names = min(filter(is_log_name, files), default=""), {name.lower() for name in files}
 
     def is_missing(plain: str) -> bool:
         index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
-        return plain not in files and (index in files or first < plain)
+        return plain not in files and (index in names or first < plain)
 
     found = {name: plain for name in sorted(files) if (plain := find_renamed_log(name)) and is_missing(plain)}
     return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}

@@ -166,7 +166,8 @@ def is_visible_to_java(name: str) -> bool:
     return True
 
 
-_RENAMED_LOG = re.compile(rf"\.?(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)}).")  # rsync: a dot before
+# rsync puts a dot before, a file system without case (FAT) gives capitals.
+_RENAMED_LOG = re.compile(rf"\.?(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)})", re.IGNORECASE)
 
 
 @lru_cache(MOST_NAMES_KEPT)
@@ -191,11 +192,11 @@ def parse_file_name(name: str) -> FileName:
 
 
 def find_renamed_log(name: str) -> str | None:
-    """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak, or
+    """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak, in capitals, or
     .00000000000000000042.log.x1Y2z3 of a copy that rsync did not finish; None if it is none. What is in the file says
     whether it is that segment."""
     match = _RENAMED_LOG.match(name)
-    return match[1] if match and parse_file_name(name).kind is FileKind.FOREIGN else None
+    return match[1].lower() if match and parse_file_name(name).kind is FileKind.FOREIGN else None
 
 
 def is_log_name(name: str) -> bool:

@@ -63,6 +63,25 @@ def test_a_copy_that_rsync_did_not_finish_gets_its_name(disks: Path, name: str) 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["all", "one"])
 @pytest.mark.parametrize("name", LOGS)
+def test_segments_in_capitals_get_their_names(disks: Path, name: str, is_whole: bool) -> None:
+    """A file system without case (FAT) gave them back so."""
+    partition = disks / "d1/t-0"
+    whole = contents(partition)
+    for path in list(partition.iterdir()):
+        if path.name.startswith("0") and (is_whole or path.name.startswith(name[:20])):
+            path.rename(path.with_name(path.name.upper()))
+    rows = doctor(disks)
+    claim, option = claim_of(rows, partition), options_for(rows, partition)[0]
+    assert (claim["hidden"]["why"], claim["gone_already"]["ranges"]) == (["name"], [])
+    assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    doctor(disks, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
+    assert run_here(["apply", "plan.json"], disks).status == 0
+    logs = (name for name in LOGS if is_whole or name == option["command"].rpartition("/")[2])
+    assert all((partition / log).read_bytes() == whole[log] for log in logs)
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["all", "one"])
+@pytest.mark.parametrize("name", LOGS)
 def test_segments_that_were_copied_into_a_folder_of_their_partition(disks: Path, name: str, is_whole: bool) -> None:
     """`cp -r t-0 LOGDIR/t-0` makes t-0/t-0 if t-0 is there. The command of the option brings all back."""
     partition = disks / "d1/t-0"

@@ -36,7 +36,7 @@ from kafka.layout import Record as Body
 CONTROL, LOG_APPEND_TIME = 0x20, 0x08
 LARGEST_RELATIVE_OFFSET = 2147483647
 ABORTED_TXN_SIZE, LAST_OFFSET_AT = 34, 18  # of an entry of a .txnindex
-_RENAMED = re.compile(r"\.?\d{20}\.log(?!\.(?:swap|cleaned|deleted)$).+")
+_RENAMED = re.compile(r"\.?\d{20}\.log(?!\.(?:swap|cleaned|deleted)$).+|\.?\d{20}\.LOG.*")
 CODEC = 0x07
 
 
@@ -92,7 +92,7 @@ def batches_of(partition: Path) -> list[Batch]:
 
 def batches_set_aside(partition: Path) -> list[Batch]:
     """Those of segments that somebody gave another name, such as 00000000000000000042.log.bak."""
-    renamed = (file for file in sorted(partition.glob("*.log?*")) if _RENAMED.fullmatch(file.name) and file.is_file())
+    renamed = (file for file in sorted(partition.iterdir()) if _RENAMED.fullmatch(file.name) and file.is_file())
     return [batch for file in renamed for batch in batches_in(file)]
 
 
@@ -174,7 +174,8 @@ def _sound_message(entry: Entry, file: str, segment_base: int) -> Batch | None:
     except ValueError:
         return None
     offsets = [message.offset for message in messages]
-    if not offsets or offsets[0] < 0 or offsets != sorted(set(offsets)) or offsets[-1] != last:
+    is_ordered = offsets == sorted(set(offsets)) and bool(offsets) and offsets[0] >= 0 and offsets[-1] == last
+    if wrapper.build() != entry.data or not is_ordered:
         return None
     records = tuple(_found_in_message(entry, message) for message in messages)
     return Batch(file, offsets[0], last, False, last - segment_base > LARGEST_RELATIVE_OFFSET, len(entry.data), records)
