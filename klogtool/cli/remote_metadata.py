@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
+from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
@@ -16,9 +18,11 @@ from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, write_folder
 from klogtool.errors import KlogError
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS
+from klogtool.log.logdir import LogDir
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_metadata import rebuild_metadata
 from klogtool.remote.inventory import walk_partitions
+from klogtool.remote.metadata import TOPIC
 from klogtool.render.remote import rebuilt_row, rebuilt_text
 
 COMMAND = "remote metadata"
@@ -73,6 +77,15 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         check_place(question.output, None)
     opened, metadata = question.beside.open_segments(store), question.beside.read_metadata()
     count = question.partitions or (DEFAULT_PARTITIONS if metadata is None else max(metadata.numbers) + 1)
+    if (
+        question.partitions is None
+        and metadata is None
+        and (named := _highest_number(question.beside.local)) is not None
+    ):
+        note(
+            f"klogtool: the log dirs have partitions of {TOPIC} up to {named}: is {count} the number that it has? "
+            "Another one is given with --partitions; a broker ignores records in other partitions."
+        )
     listed = list(walk_partitions(opened, None, question.beside.read_local()))
     if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):
         raise KlogError(
@@ -85,3 +98,9 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     show.row(rebuilt_row(rebuilt, question.output))
     show.lines(rebuilt_text(rebuilt, question.output, is_adopted=question.adopt is not None, verbose=screen.verbose))
     return FOUND if any(one.why is not None for one in rebuilt.left_out) else DONE
+
+
+def _highest_number(log_dirs: Sequence[str]) -> int | None:
+    """Return the highest partition of the topic in these log dirs, with or without records."""
+    partitions = (one for path in log_dirs for one in LogDir(path).partitions if not one.state.value)
+    return max((one.partition or 0 for one in partitions if one.topic == TOPIC), default=None)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import LoadTerms, terms_of
+from klogtool.broker.metadata.image import Replicas
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What
 from klogtool.doctor.causes import AdviceCause, AheadCause, NoteCause, few_names
@@ -20,7 +21,7 @@ from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import PartitionDirState
-from klogtool.format.tiered.metadata_partition import metadata_partition
+from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
@@ -115,7 +116,7 @@ def _is_forgotten(
         if metadata is None:
             return bool(homes) and all(map(_is_empty, homes.values()))
         return metadata.missing_home(*key) is None and key not in metadata.homes
-    replicas = cluster.metadata.replicas.get(cluster.metadata.topic_ids.get(TOPIC, ""), {})
+    replicas = _replicas(patient)
     if not replicas:
         return cluster.metadata.problem is None
     home = metadata_partition(topic_id, number, len(replicas))
@@ -127,6 +128,12 @@ def _is_forgotten(
     return metadata is not None and home in metadata.numbers - metadata.unread and key not in metadata.homes
 
 
+def _replicas(patient: Patient) -> Mapping[int, Replicas]:
+    """Return the partitions of the topic by the cluster's metadata; none if that is not here, or has no such topic."""
+    metadata = patient.cluster.metadata
+    return {} if metadata is None else metadata.replicas.get(metadata.topic_ids.get(TOPIC, ""), {})
+
+
 def _is_empty(partition: Partition) -> bool:
     return all(segment.size == 0 for segment in partition.segments)
 
@@ -135,5 +142,8 @@ def _point(partition: Partition, span: tuple[int, int], patient: Patient, store:
     unless = AheadCause.UNLESS_OTHER_BROKER() if patient.cluster.metadata is None else ""
     detail = AheadCause.REMOTE_FORGOTTEN(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
     log_dir = quoted(patient.log_dir_of(partition.path))
-    cure = AdviceCause.REBUILD_REMOTE(store="STORE" if store is None else quoted(store.uri), log_dir=log_dir)
+    count = len(_replicas(patient)) or (DEFAULT_PARTITIONS if patient.cluster.metadata is not None else "N")
+    cure = AdviceCause.REBUILD_REMOTE(
+        store="STORE" if store is None else quoted(store.uri), log_dir=log_dir, count=str(count)
+    )
     return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)

@@ -151,11 +151,12 @@ def test_a_broker_that_keeps_it_elsewhere_forgets_nothing(
 def test_the_way_out_leads_back(tiered: tuple[Path, Path], tmp_path: Path) -> None:
     log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
     empty(log_dir)
+    with_cluster(log_dir, (1,))
     _, _, rows = asked(log_dir, "--remote", str(tiered[1]))
     (option,) = [row for row in rows if row["type"] == "option" and row["for"].endswith("/t-0")]
     rebuilt = tmp_path / "rebuilt"
     words = option["command"].partition("  #")[0].split()[1:]
-    done = run_here([str(rebuilt) if word == "DIR" else word for word in words] + ["--partitions", "1"], tmp_path)
+    done = run_here([str(rebuilt) if word == "DIR" else word for word in words], tmp_path)
     assert done.status == 0, done.err
     shutil.rmtree(log_dir / f"{METADATA}-0")
     (rebuilt / f"{METADATA}-0").rename(log_dir / f"{METADATA}-0")

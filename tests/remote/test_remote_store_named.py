@@ -43,3 +43,10 @@ def test_what_the_metadata_names_is_missing_in_an_empty_store(tmp_path: pathlib.
     done = asked(["verify"], STORE, tmp_path, "--metadata", str(LOGS))
     assert "is it the store?" not in done.told
     assert asked(["ls"], tmp_path, tmp_path).status == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--partitions", "3"], ["--metadata", str(LOGS)]])
+def test_a_number_of_partitions_that_is_a_guess_is_asked_for(words: list[str], tmp_path: pathlib.Path) -> None:
+    """A broker ignores what lies in another partition than it looks into."""
+    done = asked(["metadata"], STORE, tmp_path, "--local", str(LOGS), *words)
+    assert ("is 50 the number that it has?" in done.told) is (not words)
