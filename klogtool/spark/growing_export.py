@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.disk.export_folder import drop_part, new_part, write_part
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
+from klogtool.format.tiered.objects import parse_object_name
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.second_reading import has_changed
@@ -228,7 +229,7 @@ class GrowingExport:
         except KlogError as error:
             if not has_changed(error):
                 raise
-            reason = f"it changed while it was read ({error}): run the same command again"
+            reason = _why_gone(error, copy)
         added = state.files[before:]
         records, size = sum(file.records for file in added), sum(file.bytes for file in added)
         return PartitionExport(*state.key, records, len(added), size, state.next_offset, tuple(left_out), reason)
@@ -290,6 +291,16 @@ def _parsed(data: bytes, path: str) -> ExportManifest:
     if manifest.schema != SCHEMA:
         raise Unsupported(f"a manifest of schema {manifest.schema}", path=path)
     return manifest
+
+
+def _why_gone(error: KlogError, copy: Copy) -> str:
+    """Return why a partition is left out of which a file is gone. What is missing in a remote store does not come back:
+    the same command would say so again."""
+    if error.path is None or parse_object_name(error.path) is None:
+        return f"it changed while it was read ({error}): run the same command again"
+    name = f"{copy.topic}-{copy.partition}"
+    fetch = f"klogtool remote fetch STORE {name} --output DIR/{name}"
+    return f"an object is missing in the store ({error}): {fetch} brings back the rest, and export takes that folder"
 
 
 def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from loading import make
 from raw_batches import build_batch
+from remote_stores import tiered_log_dir
 from running import FIXTURES, run_here, tree_of
 
 import klogtool
@@ -132,6 +133,20 @@ def cut_to_batches(segment: pathlib.Path) -> None:
 
 def cut_in_a_batch(segment: pathlib.Path) -> None:
     os.truncate(segment, segment.stat().st_size - 1)
+
+
+def test_an_object_that_is_missing_in_a_store_is_no_change(tmp_path: pathlib.Path) -> None:
+    """The same command would never have it. What the reason says, typed, brings the rest."""
+    log_dir, store = tiered_log_dir(tmp_path)
+    output, whole = tmp_path / "out", rows_of(log_dir / "t-0")
+    next(store.rglob(f"{40:020d}-*.log")).unlink()
+    (row,) = [row for row in export(store, "--output", output, expected=1) if row["type"] == "exported"]
+    assert "run the same command again" not in row["reason"]
+    command = row["reason"].partition("): ")[2].partition(" brings back")[0]
+    words = [{"STORE": str(store)}.get(word, word).replace("DIR/", f"{tmp_path}/") for word in command.split()[1:]]
+    assert run_here(words, tmp_path).status == 1  # offsets are missing
+    export(tmp_path / "t-0", "--output", output)
+    assert rows_in(output) == [row for row in whole if not 40 <= row[2] < 80 and row[2] < 160]
 
 
 @pytest.mark.parametrize("change", [pathlib.Path.unlink, cut_to_batches, cut_in_a_batch])
