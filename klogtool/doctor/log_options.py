@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import UNCLEAN
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.draft import Draft, DraftFile, span_of
 from klogtool.broker.metadata.image import replays_without_damage
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segments import DELETED
@@ -24,7 +24,7 @@ from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import mending, moving_in_options
 from klogtool.doctor.fixes import touches_other
-from klogtool.doctor.measured import find_emptied, find_set_aside, first_offset_of
+from klogtool.doctor.measured import find_blanked, find_emptied, find_set_aside, first_offset_of, unpacked_size
 from klogtool.doctor.metadata_options import copy_option, lost_of_metadata
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
@@ -42,7 +42,17 @@ from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
-from klogtool.verify.cures import moving_up, rebuild_index, recover, renaming, salvage, unpacking
+from klogtool.verify.cures import (
+    in_turn,
+    moving_up,
+    rebuild_index,
+    recover,
+    renaming,
+    salvage,
+    unpacking,
+    unpacking_into,
+    writing_over,
+)
 from klogtool.verify.only_copies import find_orphans
 from klogtool.verify.swaps import offsets_in_log
 
@@ -62,6 +72,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             for option in salvage_options(point.path, patient):
                 yield replace(option, price=AdviceCause.NO_CHANGE_FORGOTTEN())
     else:
+        yield from _refilling(point.path, _files_of(point.path), {}, patient)
         yield from _without_swaps(point.path, patient)
         yield from _leftovers_back(point, patient)
         yield from salvage_options(point.path, patient)
@@ -81,6 +92,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for a log whose clean marker is false: a recovery in spite of it, salvage, another replica."""
+    yield from _refilling(point.path, _files_of(point.path), {}, patient)
     yield from _recovering(point.path, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
@@ -88,6 +100,7 @@ def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def damage_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for damage that a start does not read. A recovery that does not come to it would leave it."""
+    yield from _refilling(point.path, _files_of(point.path), {}, patient)
     yield from _recovering(point.path, patient, must_change_logs=True)
     yield from salvage_options(point.path, patient, must_change_logs=True)
     yield replica_option(point.path)
@@ -99,6 +112,7 @@ def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if point.hidden_by is HiddenBy.INDEX:
         yield from rebuilding_options(point.path, "index", patient)
         return
+    yield from _refilling(point.path, _files_of(point.path), {}, patient)
     yield from _names_back(point.path, patient)
     yield from salvage_options(point.path, patient, must_change_logs=True)
     yield replica_option(point.path)
@@ -148,6 +162,7 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     title = cause(names=" and ".join([*logs][:3]), more=len(logs) - 3)
     if logs:  # none if the files cannot be read any more
         yield from _renaming(point.path, title, files, logs | _in_capitals(files, logs), patient)
+    yield from _refilling(point.path, files, find_emptied(files), patient)
 
 
 def _in_capitals(files: Mapping[str, DraftFile], logs: Mapping[str, str]) -> dict[str, str]:
@@ -163,11 +178,34 @@ def _names_given_again(point: Ahead, patient: Patient) -> Iterator[Option]:
     moves = {old: new for old, new in find_set_aside(files).items() if _is_missing(new, point)}
     if moves:
         yield from _renaming(point.path, AdviceCause.SEGMENT_NAMES(names=" and ".join(moves)), files, moves, patient)
-    for old, new in find_emptied(files).items():
-        if _is_missing(new, point) and unpacking(old) is None:
-            move = renaming(os.path.join(point.path, old), os.path.join(point.path, new), over_empty=True)
-            title = AdviceCause.SEGMENT_NAMES(names=old)
-            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=move), title)
+
+
+def _refilling(
+    path: str, files: Mapping[str, DraftFile], emptied: Mapping[str, str], patient: Patient
+) -> Iterator[Option]:
+    """Yield what to do about segments that logrotate copied and emptied: the broker goes on behind zeros. emptied:
+    copies beside empty files, and the names of these. What is compressed is unpacked by itself, and not measured."""
+    copies = [*((old, new, False) for old, new in emptied.items())]
+    copies += ((old, new, True) for old, new in find_blanked(files).items())
+    after, commands = dict(files), list[Reason]()
+    for old, new, is_over in copies:
+        copy, log = os.path.join(path, old), os.path.join(path, new)
+        if unpacked_size(old, files[old]) != files[old].size:
+            if old.endswith(".gz"):
+                command = unpacking_into(copy, log, over=is_over)
+                yield by_hand(path, AdviceCause.BEFORE_THE_START(command=command), AdviceCause.PUT_BACK(name=old))
+        elif is_over:
+            rest = span_of(after[new].content, files[old].size, after[new].size)
+            after[new] = DraftFile((*files[old].content, *rest))
+            commands.append(writing_over(copy, log))
+        else:
+            after[new] = after.pop(old)
+            commands.append(renaming(copy, log, over_empty=True))
+    if commands:
+        names = [old for old, _, _ in copies if unpacked_size(old, files[old]) == files[old].size]
+        title, command = AdviceCause.PUT_BACK(name=" and ".join(names[:3])), in_turn(*commands)
+        option = by_hand(path, AdviceCause.BEFORE_THE_START(command=command), title)
+        yield priced(option, price_of_files(path, after, patient))
 
 
 def _unpacking(point: Ahead) -> Iterator[Option]:
@@ -265,6 +303,9 @@ def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for records that are gone: a file that somebody renamed, compressed, or copied to the wrong
     place; another replica; or to give them up."""
     yield from _names_given_again(point, patient)
+    files = _files_of(point.path)
+    emptied = {old: new for old, new in find_emptied(files).items() if _is_missing(new, point)}
+    yield from _refilling(point.path, files, emptied, patient)
     yield from _unpacking(point)
     yield from _moving_up(point)
     yield from moving_in_options(point, patient)

@@ -31,6 +31,8 @@ from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
 from klogtool.verify.swaps import ReadLogs, find_cleaning
 
 _NO_LIMIT = 1 << 63
+_CHUNK_BYTES = 1 << 16
+_GZIP, _GZIP_SIZE_BYTES = b"\x1f\x8b", 4  # RFC 1952: ID1, ID2; ISIZE
 
 
 class After(Struct, frozen=True):
@@ -137,7 +139,7 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
             if isinstance(part, FileRange) and part.start < part.stop:
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
     # Of a compacted log the segments that a cleaning replaced are not there, either.
-    aside = {} if before.is_compacted else find_set_aside(before.files)
+    aside = {} if before.is_compacted else find_set_aside(before.files) | find_emptied(before.files, packed=False)
     for name, file in sorted(before.files.items()):
         if file.size and (name in aside or name in before.deleted_in_error or _counts(parse_file_name(name))):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
@@ -165,17 +167,45 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
 
 def find_doubtful_copies(files: Mapping[str, DraftFile], *, is_compacted: bool | None) -> dict[str, str]:
     """Return the files that may have what is missing, and into which nobody looked: compressed segments, those beside
-    an empty file of their name, and renamed ones of a compacted log, which a cleaning may have replaced. By name, with
-    the segment's name."""
+    a file of their name that is empty or begins with zeros, and renamed ones of a compacted log, which a cleaning may
+    have replaced. By name, with the segment's name."""
     renamed = find_set_aside(files) if is_compacted else {}
-    return find_set_aside(files, packed=True) | renamed | find_emptied(files)
+    return find_set_aside(files, packed=True) | renamed | find_emptied(files) | find_blanked(files)
 
 
-def find_emptied(files: Mapping[str, DraftFile]) -> dict[str, str]:
-    """Return the files beside an empty segment of their name, with that name: logrotate with `copytruncate` leaves
-    both."""
+def find_emptied(files: Mapping[str, DraftFile], *, packed: bool | None = None) -> dict[str, str]:
+    """Return the files beside an empty segment of their name, with that name: logrotate with `copytruncate` or `create`
+    leaves both. packed: only those that are compressed, or only the others."""
     renamed = ((name, plain) for name in sorted(files) if (plain := find_renamed_log(name)))
-    return {name: plain for name, plain in renamed if plain in files and files[name].size > files[plain].size == 0}
+    found = {name: plain for name, plain in renamed if plain in files and files[name].size > files[plain].size == 0}
+    return {name: plain for name, plain in found.items() if packed is None or _is_packed(name, files[name]) is packed}
+
+
+def find_blanked(files: Mapping[str, DraftFile]) -> dict[str, str]:
+    """Return the files beside a segment of their name that has zeros in place of all that they have, with that name:
+    logrotate with `copytruncate` leaves both under a running broker, which writes on at the byte where it was. Of
+    several of one segment the largest is first, and what an earlier rotation copied comes after it."""
+    renamed = [(name, plain) for name in files if (plain := find_renamed_log(name)) and plain in files]
+    renamed.sort(key=lambda pair: (pair[1], -unpacked_size(pair[0], files[pair[0]])))
+    return {name: plain for name, plain in renamed if _is_blank(plain, files[plain], unpacked_size(name, files[name]))}
+
+
+def unpacked_size(name: str, file: DraftFile) -> int:
+    """Return the size of what is in a file, of one that gzip made by its last bytes; 0 if that is unknown."""
+    if not _is_packed(name, file):
+        return file.size
+    with ContentFile(name, file.content) as opened:
+        is_gzip = opened.read(0, len(_GZIP)) == _GZIP and file.size > _GZIP_SIZE_BYTES
+        return int.from_bytes(opened.read(file.size - _GZIP_SIZE_BYTES, _GZIP_SIZE_BYTES), "little") if is_gzip else 0
+
+
+def _is_blank(name: str, file: DraftFile, size: int) -> bool:
+    """Return whether a file begins with so many zeros."""
+    if not 0 < size <= file.size:
+        return False
+    with ContentFile(name, file.content) as opened:
+        starts = range(0, size, _CHUNK_BYTES)
+        return not any(opened.read(at, min(_CHUNK_BYTES, size - at)).strip(b"\0") for at in starts)
 
 
 def _is_packed(name: str, file: DraftFile) -> bool:

@@ -20,7 +20,7 @@ from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
-from klogtool.doctor.measured import find_doubtful_copies, find_set_aside
+from klogtool.doctor.measured import find_doubtful_copies, find_emptied, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
@@ -473,7 +473,8 @@ def _fails_as_leader(state: Judgement) -> Ahead | None:
 
 def _walk_set_aside(state: Judgement) -> Iterator[Ahead]:
     """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
-    names = list(find_set_aside(state.log.draft.before))
+    files = state.log.draft.before
+    names = sorted(find_set_aside(files) | find_emptied(files, packed=False))
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
     if names and hidden:
         others = AheadCause.AND_MORE(more=len(names) - 1) if len(names) > 1 else ""

@@ -51,6 +51,8 @@ BY_HAND = {
     "7 torn first segment",
     "7 base offset far ahead, from 0",
     "9 log missing, no snapshot",
+    "9 half of the log is zeros",
+    "9 last batch torn",
     "9 log missing, with a snapshot",  # what its producer snapshot shows, only another copy has
     "9 log of 0 bytes, no snapshot",
     "9 flipped bit in the middle, no snapshot",

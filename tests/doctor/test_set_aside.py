@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from claim_reasons import without_reason
+from damage import frames_of
 from running import run_here
 from startup import HERE
 
@@ -118,21 +119,69 @@ def test_a_folder_of_other_logs_does_not_move_up(disks: Path, inside: str) -> No
 
 @pytest.mark.parametrize("suffix", [".1", ".1.gz"])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_segment_that_logrotate_emptied_may_be_in_the_file_beside_it(disks: Path, name: str, suffix: str) -> None:
-    """copytruncate copies a file, and empties it. Nobody says that no file has the records."""
-    partition = disks / "d1/t-0"
-    log = (partition / name).read_bytes()
-    (partition / f"{name}{suffix}").write_bytes(gzip.compress(log) if suffix.endswith(".gz") else log)
+def test_a_segment_that_logrotate_emptied_is_in_the_file_beside_it(disks: Path, name: str, suffix: str) -> None:
+    """copytruncate copies a file, and empties it. Nobody says that no file has the records. What is compressed is not
+    looked into."""
+    partition, whole = disks / "d1/t-0", contents(HERE / "broker/d1/t-0")
+    before = claim_of(doctor(disks), partition)
+    copy = partition / f"{name}{suffix}"
+    copy.write_bytes(gzip.compress(whole[name]) if suffix.endswith(".gz") else whole[name])
     (partition / name).write_bytes(b"")
-    whole, before = HERE / "broker/d1/t-0", claim_of(doctor(Path(HERE / "broker")), HERE / "broker/d1/t-0")
-    done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
-    assert f"no file has a sound copy, unless {name}{suffix} has one" in without_breaks(done.out)
-    commands = [row["command"] for row in options_for(doctor(disks), partition) if row["command"].startswith("mv ")]
-    assert len(commands) == (suffix == ".1")
-    for command in commands:
-        subprocess.run(shlex.split(command, comments=True), check=True)
-        assert contents(partition) == contents(whole)
-        assert claim_of(doctor(disks), partition) == {**before, "path": str(partition)}
+    rows = doctor(disks)
+    text, claim = without_breaks(run_here(["doctor", "d0", "d1"], disks).out), claim_of(rows, partition)
+    if suffix == ".1":
+        assert f"are in {copy.name} alone: a broker does not read that" in text
+        assert (claim["gone_already"]["ranges"], claim["hidden"]["why"]) == ([], ["name"])
+    else:
+        assert f"no file has a sound copy, unless {copy.name} has one" in text
+    (option,) = (row for row in options_for(rows, partition) if copy.name in row["command"])
+    assert option["lost_records"] == (0 if suffix == ".1" else None)
+    subprocess.run(["sh", "-c", option["command"]], check=True)
+    copy.unlink(missing_ok=True)
+    assert contents(partition) == whole
+    assert claim_of(doctor(disks), partition) == before
+
+
+@pytest.mark.parametrize("suffixes", [[".1"], [".1.gz"], [".2", ".1"], [".10", ".9"]], ids=str)
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("name", LOGS)
+def test_a_broker_writes_on_behind_zeros_where_logrotate_emptied_its_segment(
+    disks: Path, name: str, is_clean: bool, suffixes: list[str]
+) -> None:
+    """At the byte where it was. Each rotation copies the zeros of those before it. suffixes: the oldest first."""
+    partition, log_dir = disks / "d1/t-0", disks / "d1"
+    whole = contents(partition)
+    if not is_clean:
+        (log_dir / ".kafka_cleanshutdown").unlink()
+        (log_dir / "recovery-point-offset-checkpoint").unlink()
+    before = claim_of(doctor(disks), partition)
+    data, at = whole[name], 0
+    ends = [frame.position for frame in frames_of(data)][2 : 2 + len(suffixes)]
+    for suffix, end in zip(suffixes, ends, strict=True):
+        copied = bytes(at) + data[at:end]
+        (partition / f"{name}{suffix}").write_bytes(gzip.compress(copied) if suffix.endswith(".gz") else copied)
+        at = end
+    (partition / name).write_bytes(bytes(at) + data[at:])
+    options = options_for(doctor(disks), partition)
+    (option,) = (row for row in options if f"{name}{suffixes[0]}" in row["command"])
+    if suffixes != [".1.gz"]:  # nobody unpacks it to see what that costs
+        assert option == options[0]
+        assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    subprocess.run(["sh", "-c", option["command"]], check=True)
+    for suffix in suffixes:
+        (partition / f"{name}{suffix}").unlink()
+    assert contents(partition) == whole
+    assert claim_of(doctor(disks), partition) == before
+
+
+@pytest.mark.parametrize("begin", [b"x", bytes(300) + b"x"])
+def test_what_is_there_is_not_written_over(disks: Path, begin: bytes) -> None:
+    """A copy that is longer than the zeros is none of them."""
+    log = disks / "d1/t-0" / LOGS[1]
+    data = log.read_bytes()
+    log.with_name(f"{log.name}.1").write_bytes(data[:400])
+    log.write_bytes(begin + data[len(begin) :])
+    assert not [row for row in options_for(doctor(disks), disks / "d1/t-0") if "dd " in row["command"]]
 
 
 @pytest.mark.parametrize("name", LOGS)
