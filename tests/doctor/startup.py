@@ -768,6 +768,10 @@ LEFTOVERS: Mapping[str, Scenario] = {
     ),
     "8 swaps beside .cleaned": yes(both(swaps(11), copied(log(0), log(0) + ".cleaned"))),
     "8 only .log.swap": yes(swaps(11, kinds="log")),
+    # Its .index.swap cannot get its name, and nobody looks.
+    "8 only .log.swap, a folder in place of the active .index": offline(
+        both(swaps(32, kinds="log"), in_place_of(side(32, "index"))), side(32, "index"), "Is a directory", end=None
+    ),
     "8 swap of the active segment, shorter": loses(
         both(swaps(32, lambda data: data[:201]), put(side(32, "index") + ".swap", b"")),
         (T, What.TRUNCATED),

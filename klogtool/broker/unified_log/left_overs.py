@@ -79,8 +79,9 @@ def _complete_swaps(draft: Draft, swaps: list[str], config: LogConfig, rules: Ru
         for name in found.replaced:
             draft.delete(name)
     for name in draft.names_found():
-        if name.endswith(SWAP):
-            draft.move(name, name.removesuffix(SWAP))
+        plain = name.removesuffix(SWAP)
+        if plain != name and plain not in draft.folders:  # a folder stays: nobody looks whether File.renameTo failed
+            draft.move(name, plain)
             found.swapped.append(name)
 
 
