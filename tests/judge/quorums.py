@@ -17,7 +17,7 @@ from klogtool.quorum.controllers import Position, count_metadata_records, read_m
 
 from .cases import Outcome, a_place
 from .comparison import Difference
-from .nodes import ALONE, BOTH, METADATA, REGISTRATION_S, Kind, Nodes, Truth, lived
+from .nodes import ACTIVE, ALONE, BOTH, METADATA, REGISTRATION_S, Kind, Nodes, Truth, lived
 from .quorum_faults import damage
 
 # The first releases are drawn more often.
@@ -93,7 +93,7 @@ def differences_of(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Differenc
 def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
     said, leader = told.quorum, truth.leader
     ids = {node: int(nodes.settings[node]["node.id"]) for node in told.logs}
-    if (said["leader"], leader is None) in (("elected", True), ("never", False)):
+    if _is_refuted({"elected": True, "never": False}.get(said["leader"]), truth):
         yield Difference("quorum", "leader", f"{said['leader']}, but {leader} leads: {said['why']}")
     if leader is None:
         return
@@ -106,8 +106,15 @@ def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
         yield Difference("quorum", "would_be_lost", f"nothing, but {leader} lacks {lacks} records")
 
 
+def _is_refuted(is_elected: bool | None, truth: Truth) -> bool:
+    """Whether the nodes refute that a leader is elected, or never is. One that was active and ended afterwards was
+    elected, and is no leader that lasts."""
+    was_active = any(ACTIVE.search(truth.said.get(node, "")) for node in truth.ended)
+    return is_elected is not None and is_elected != (truth.leader is not None) and not (is_elected and was_active)
+
+
 def _of_claim(node: int, claim: BrokerClaim, truth: Truth) -> Iterator[str]:
-    if claim.leader_elected not in (None, truth.leader is not None):
+    if _is_refuted(claim.leader_elected, truth):
         yield f"leader_elected {claim.leader_elected}, but {truth.leader} leads"
     ended = truth.ended.get(node)
     if claim.ends is False and ended is not None:
