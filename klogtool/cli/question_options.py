@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
@@ -18,7 +19,9 @@ from klogtool.broker.provided_settings import provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
+from klogtool.format.names import FileKind
 from klogtool.log.file import check_path, read_whole
+from klogtool.log.side_file import kind_of
 from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -29,7 +32,15 @@ LARGEST_LONG = (1 << 63) - 1
 def read_properties(path: str) -> dict[str, str]:
     """Return the settings of a server.properties. Raises KlogError with its path."""
     with AtPath(path):
-        return parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES))
+        return parse_properties(_read_settings(path))
+
+
+def _read_settings(path: str) -> bytes:
+    """Read a file of settings. Raises UsageError for a file of a log dir, such as meta.properties: it has none."""
+    if kind_of(path) is not FileKind.FOREIGN:
+        name = os.path.basename(path)
+        raise click.BadParameter(f"{path}: {name} is a file of a log dir, not the server.properties of a broker.")
+    return read_whole(path, limit=MOST_CONFIG_BYTES)
 
 
 def question_options(
@@ -126,7 +137,7 @@ def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
     server.properties has many of them; a key that is almost one of a log's is refused. In a topic's section all other
     keys are refused."""
     sections: list[tuple[str | None, list[bytes]]] = [(None, [])]
-    for line in read_whole(path, limit=MOST_CONFIG_BYTES).splitlines(keepends=True):
+    for line in _read_settings(path).splitlines(keepends=True):
         stripped = line.strip()
         if stripped.startswith(b"[") and stripped.endswith(b"]"):
             sections.append((stripped[1:-1].strip().decode("utf-8", "surrogateescape"), []))

@@ -581,6 +581,9 @@ def test_a_path_that_is_no_log_dir_is_wrong_usage(tmp_path: Path) -> None:
         assert run_here(["quorum", str(path)], tmp_path).status in (2, 4), path
     assert run_here(["quorum", str(disk.path)], tmp_path).status == 0
     assert run_here(["quorum", str(disk.path), f"{disk.path}/"], tmp_path).status == 2
+    for command in ("quorum", "doctor"):  # it would be told that the settings are not known
+        done = run_here([command, str(disk.path), "--config-file", str(disk.path / "meta.properties")], tmp_path)
+        assert (done.status, "not the server.properties" in done.err) == (2, True)
     assert run_here(["quorum", str(disk.path), str(disk.path)], tmp_path).status == 2
 
 
