@@ -34,7 +34,7 @@ from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_
 from klogtool.log.folder import find_nested_logs
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
-from klogtool.plans.erased_witness import ErasedWitness
+from klogtool.plans.erased_witness import ErasedWitnesses
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
@@ -388,7 +388,7 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     """Return whether a plan deletes what shows which offsets are gone, and nothing else does: an index without its
     `.log`, or a snapshot beyond the end."""
     if not isinstance(plan.result, Recovery | SalvageResult):
-        return isinstance(plan.result, ErasedWitness)
+        return isinstance(plan.result, ErasedWitnesses)
     end, left = plan.result.log_end_offset, find_orphans(_files_of(plan.path)).values()
     deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
     if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):

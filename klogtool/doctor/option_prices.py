@@ -71,7 +71,7 @@ def _deleted_in_error(path: str, found: Draft, terms: LoadTerms) -> Mapping[str,
     if not any(name.endswith(FileKind.LOG.value + DELETED) for name in found.before):
         return {}
     log = LoadedLog(Draft(path, dict(found.before), found.folders, found.devices), terms)
-    return find_deleted_in_error(log, find_gaps(log))
+    return find_deleted_in_error(log, find_gaps(log, log.terms.compaction))
 
 
 def _priced(found: Draft, log: LoadedLog, deleted_in_error: Mapping[str, Offsets]) -> Priced:

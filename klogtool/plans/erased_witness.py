@@ -1,21 +1,24 @@
-"""What a plan removes that alone shows how far a log reached: a snapshot or a leader epoch beyond its end, or an index
-without its `.log`."""
+"""What a plan removes that alone shows that a log lacks offsets: a snapshot or a leader epoch beyond its end, or an
+index without its `.log`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
 
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.unified_log.log_loader import LogParts
+from klogtool.broker.unified_log.log_loader import LoadedLog, LogParts
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind, parse_file_name
+from klogtool.plans.recover_gaps import find_gaps, with_erased
 from klogtool.plans.results import Result
 from klogtool.verify.only_copies import find_orphans
 
 
-class ErasedWitness(Result, frozen=True):
+class ErasedWitness(Struct, frozen=True):
     """Offsets that only the file `told_by` shows to be missing, and not after the plan."""
 
     first_offset: int
@@ -23,9 +26,26 @@ class ErasedWitness(Result, frozen=True):
     told_by: str
 
 
-def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | None:
-    """Return what nothing shows any more to be missing behind the log's end. log: its draft is as the plan leaves
-    it."""
+class ErasedWitnesses(Result, frozen=True):
+    """What a plan removes the witnesses of."""
+
+    erased: list[ErasedWitness]
+
+
+def find_erased_witnesses(log: LogParts, log_end_offset: int) -> list[ErasedWitness]:
+    """Return what nothing shows any more to be missing: gaps, if all of the log was loaded, and what is behind its end.
+    log: its draft is as the plan leaves it."""
+    return [*(_gaps(log) if isinstance(log, LoadedLog) else ()), *_behind_end(log, log_end_offset)]
+
+
+def _gaps(log: LoadedLog) -> Iterator[ErasedWitness]:
+    compaction = log.terms.compaction
+    for gap in with_erased(log, find_gaps(log, compaction), compaction):
+        if gap.erased and gap.told_by is not None:
+            yield ErasedWitness(gap.first_offset, gap.last_offset, gap.told_by)
+
+
+def _behind_end(log: LogParts, log_end_offset: int) -> Iterator[ErasedWitness]:
     before, after = log.draft.before, log.draft.files
     orphans = {name: base for base, name in find_orphans(log.draft.before).items()}
     reached_by = {**_reaches(before), **orphans}
@@ -33,7 +53,8 @@ def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | N
     by_checkpoints = (each.offset for each in log.terms.evidence)
     reach = max([log_end_offset, *kept.values(), *by_checkpoints])
     name = max(reached_by, key=lambda each: reached_by[each], default=None)
-    return None if name is None or reached_by[name] <= reach else ErasedWitness(reach, reached_by[name] - 1, name)
+    if name is not None and reached_by[name] > reach:
+        yield ErasedWitness(reach, reached_by[name] - 1, name)
 
 
 def _reaches(files: Mapping[str, DraftFile]) -> dict[str, int]:

@@ -151,7 +151,7 @@ def find_only_copies(
             continue
         try:
             log = load(folder.path, circumstances, jobs, checkpoints).log
-            gaps = find_gaps(log)
+            gaps = find_gaps(log, log.terms.compaction)
             alone = sorted({*find_deleted_in_error(log, gaps), *(gap.told_by or "" for gap in gaps)} & names)
             if alone:
                 cure = LeftOutCure.ASK_DOCTOR(path=quoted(log_dir))

@@ -8,10 +8,11 @@ dir, the log dir's own files get plans of their own: see checkpoint_lines.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import REMOTE_STORAGE, REMOTE_SYSTEM, Checkpoints, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
@@ -20,6 +21,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.opened import open_partition_dir
 from klogtool.log.second_reading import read_again
@@ -29,8 +31,10 @@ from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
 from klogtool.plans.recover_answer import losses_of_loading
+from klogtool.plans.recover_gaps import Gap, find_gaps, with_erased
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import ChangeResult, LogState
+from klogtool.verify.only_copies import find_orphans
 
 _KRAFT_DELETED = ".checkpoint" + DELETED
 
@@ -83,7 +87,11 @@ def _plan_partition(
     terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
     draft = Draft.of(path)
     in_log_dir = checkpoints.log_dir is not None
-    return plan_draft(command, question, draft, facts_of(draft), terms, change, in_log_dir=in_log_dir)
+    shown = replace(question.circumstances, config={}, config_sections=())
+    compaction = terms_of(path, shown, checkpoints=checkpoints).compaction
+    return plan_draft(
+        command, question, draft, facts_of(draft), terms, change, in_log_dir=in_log_dir, compaction=compaction
+    )
 
 
 def plan_draft(
@@ -95,15 +103,19 @@ def plan_draft(
     change: ChangeLog,
     *,
     in_log_dir: bool = False,
+    compaction: Reason | None = None,
 ) -> tuple[Plan, CheckpointLines | None]:
     """Do the same for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
-    next."""
+    next. compaction: evidence of it outside of the log, without the settings that somebody gave: who looks for gaps
+    later may not give them."""
     lacking: Reason | None = None
     try:
         log = LoadedLog(draft, terms, jobs=question.threads)
         behind = find_behind_end(log)
         losses = losses_of_loading(log, behind)
         lacking = None if behind is None else behind.reason(log.log_end_offset)
+        gaps = find_gaps(log, compaction) if _may_erase(command, log) else []
+        start, end = log.log_start_offset, log.log_end_offset
         unserved = tuple(_note_on_remote(log))
         changed = change(log)
         log.stop()
@@ -119,10 +131,28 @@ def plan_draft(
         for name in draft.names_found():
             if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
                 draft.delete(name)
+    is_cleaned = bool(log.report.cleaned) or changed.first_dirty is not None
+    erased = _walk_erased(log, with_erased(log, gaps, compaction, is_cleaned=is_cleaned), start, end)
+    losses = replace(losses, missing=list(erased) or UNSET)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *unserved, *_note_on_line(log))
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
+
+
+def _may_erase(command: str, log: LoadedLog) -> bool:
+    """Return whether gaps may not be told afterwards: if it cleans, or loading deleted what tells of them."""
+    return command == "compact" or bool(log.report.removed or find_orphans(log.draft.before))
+
+
+def _walk_erased(log: LoadedLog, gaps: Iterable[Gap], start: int, end: int) -> Iterator[Gap]:
+    """Yield what nothing tells of any more, but for what somebody asked to delete. start, end: of the log before."""
+    lowest = log.log_start_offset if log.log_start_offset > start else 0
+    highest = log.log_end_offset - 1 if log.log_end_offset < end else MAX_LONG
+    for gap in gaps:
+        first, last = max(gap.first_offset, lowest), min(gap.last_offset, highest)
+        if gap.erased and first <= last:
+            yield replace(gap, first_offset=first, last_offset=last)
 
 
 def _note_on_remote(log: LoadedLog) -> Iterator[Reason]:

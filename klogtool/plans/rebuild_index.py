@@ -32,7 +32,7 @@ from klogtool.log.opened import open_partition_dir
 from klogtool.log.partition import Partition
 from klogtool.parameters import NO_ITEMS, Given, Unit, parameter
 from klogtool.plans.causes import PlanNote, VerdictCause
-from klogtool.plans.erased_witness import find_erased_witness
+from klogtool.plans.erased_witness import ErasedWitnesses, find_erased_witnesses
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
@@ -94,12 +94,10 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     with AtPath(path):
         log, verdicts = rebuild(draft, terms, question)
         end = log.log_end_offset if isinstance(log, LoadedLog) else find_log_end(Partition(path)) or 0
-    erased = find_erased_witness(log, end)
-    notes = terms.notes
-    if erased is not None:
-        first, last = erased.first_offset, erased.last_offset
-        notes = (*notes, PlanNote.ERASES_WITNESS(first=first, last=last, name=erased.told_by))
-    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, erased, notes)
+        erased = find_erased_witnesses(log, end)
+    result = ErasedWitnesses(erased) if erased else None
+    notes = [PlanNote.ERASES_WITNESS(first=e.first_offset, last=e.last_offset, name=e.told_by) for e in erased]
+    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, result, (*terms.notes, *notes))
 
 
 class RebuiltSegment(Struct, frozen=True):

@@ -19,7 +19,7 @@ from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
 from klogtool.plans.plan import SegmentVerdict
-from klogtool.plans.recover_gaps import find_gaps, find_perhaps_missing
+from klogtool.plans.recover_gaps import find_gaps, find_perhaps_missing, with_erased
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
@@ -54,7 +54,7 @@ def recovery_of(
     """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_interval_known:
     whether somebody says the topic's `index.interval.bytes`. could_be_known: whether a log dir could have it."""
     report, loses_records, loss = log.report, *_loss(log)
-    missing = find_gaps(log)
+    missing = with_erased(log, find_gaps(log, log.terms.compaction), log.terms.compaction)
     perhaps = [OffsetSpan(*span) for span in find_perhaps_missing(log, missing)]
     may_lose = None if is_interval_known else find_may_lose(log, loss.lost)
     is_guessed = not is_interval_known and could_be_known and _makes_entries(log)

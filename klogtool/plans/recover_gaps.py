@@ -11,12 +11,15 @@ from contextlib import suppress
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
@@ -39,13 +42,14 @@ class Gap(Struct, frozen=True):
     if the gap is inside of a segment; before is None if it is before the first segment, behind if only a left-over
     reaches behind the last. told_by: the
     name of what is left of the missing segment: a log of an interrupted cleaning, split or deletion that a start
-    deletes and that has records of the gap, or an index; or None."""
+    deletes and that has records of the gap, or an index; or None. erased: nothing tells of it after the plan."""
 
     first_offset: int
     last_offset: int
     before: int | None
     behind: int | None
     told_by: str | None = None
+    erased: bool = False
 
     @property
     def is_left_over(self) -> bool:
@@ -53,20 +57,35 @@ class Gap(Struct, frozen=True):
         return self.told_by is not None and parse_file_name(self.told_by).kind is FileKind.LOG
 
 
-def find_gaps(log: LoadedLog) -> list[Gap]:
+def find_gaps(log: LoadedLog, compaction: Reason | None) -> list[Gap]:
     """Return the offsets that are missing from a loaded log, from its log start on; empty if cleaning explains them.
-
-    Raises KlogError if a file cannot be read.
-    """
+    compaction: evidence of it outside of the log. Raises KlogError if a file cannot be read."""
     orphans, left = find_orphans(log.draft.before), _left_overs(log)
     inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
     alone = list(_only_left(log, inside, left))
     inside += [gap for gap in alone if gap.behind is not None]
     # A cleaner leaves the segments that it replaced as `.deleted` files.
     unexplained = [gap for gap in inside if gap.told_by is None or gap.told_by.endswith(DELETED)]
-    if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
+    if unexplained and (compaction is not None or _is_cleaned(log, unexplained)):
         inside = [gap for gap in inside if gap not in unexplained]
     return sorted([*inside, *(gap for gap in alone if gap.behind is None)], key=lambda gap: gap.first_offset)
+
+
+def with_erased(
+    log: LoadedLog, gaps: Sequence[Gap], compaction: Reason | None, *, is_cleaned: bool = False
+) -> list[Gap]:
+    """Return the gaps that a log had, with whether the log that its draft becomes tells of them. compaction: as in
+    `find_gaps`. is_cleaned: it was cleaned, which explains all gaps."""
+    known = Offsets()
+    with suppress(KlogError):  # then nobody can tell
+        for gap in find_gaps(_loaded_again(log), compaction) if gaps and not is_cleaned else ():
+            known.add(gap.first_offset, gap.last_offset)
+    return [replace(gap, erased=not known.covers(gap.first_offset, gap.last_offset)) for gap in gaps]
+
+
+def _loaded_again(log: LoadedLog) -> LoadedLog:
+    draft = Draft(log.draft.path, dict(log.draft.files), log.draft.folders, log.draft.devices)
+    return LoadedLog(draft, replace(log.terms, is_clean=True), jobs=log.jobs)
 
 
 def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int, int]]:
@@ -130,10 +149,11 @@ def _only_left(log: LoadedLog, known: Sequence[Gap], left: dict[str, Offsets]) -
         there.add(gap.first_offset, gap.last_offset)
     for offsets in left.values():
         alone.add_all(offsets)
-    # First those that should have them: segments are read as far as they are needed.
+    # First those that should have them: segments are read as far as they are needed. One that was made has no file if
+    # only indexes are rebuilt.
     for is_near in (True, False):
         for segment in log.segments.all if alone.ranges else ():
-            if is_near is _is_near(log, segment, alone):
+            if segment.log_name in log.draft and is_near is _is_near(log, segment, alone):
                 there.add_all(read[segment.log_name].all)
         alone = _without(alone, there, log.log_start_offset)
     for first, last in _joined(alone.ranges, there):

@@ -59,16 +59,18 @@ class RecoveryLoss(Struct, frozen=True):
 
 
 class LoadingLosses(Struct, frozen=True):
-    """What a log lost when it was loaded, and what is missing after its end; each only if there is something."""
+    """What a log lost when it was loaded, and what is missing after its end; each only if there is something. missing:
+    gaps of which nothing tells after the plan."""
 
     lost_by_recovery: RecoveryLoss | UnsetType = UNSET
     behind_end: BehindEnd | UnsetType = UNSET
     below_high_watermark: BelowHighWatermark | UnsetType | None = UNSET
+    missing: list[Gap] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:
         """Whether there is any loss."""
-        return bool(self.lost_by_recovery or self.behind_end)
+        return bool(self.lost_by_recovery or self.behind_end or self.missing)
 
 
 class Recovery(Result, frozen=True):

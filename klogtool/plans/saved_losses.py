@@ -7,18 +7,16 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from klogtool.broker.unified_log.log_segments import DELETED
-from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.plans.fields import JsonObject, WrongField, read_as
 
 
 class SavedLoss(Struct, frozen=True):
-    """Offsets, both ends inclusive; None: nothing shows which. unless_compacted, told_by: as in SwapLoss and Gap."""
+    """Offsets, both ends inclusive; None: nothing shows which. unless_compacted, erased: as in SwapLoss and Gap."""
 
     first_offset: int | None = None
     last_offset: int | None = None
     unless_compacted: bool = False
-    told_by: object = None
+    erased: bool = False
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -33,16 +31,18 @@ class SavedChange(Struct, frozen=True):
 
     lost_by_recovery: SavedLoss | None = None
     behind_end: SavedLoss | None = None
+    missing: list[SavedLoss] = []
 
     @property
     def loses(self) -> bool:
         """Whether records are lost without a request, as `Plan.loses`."""
-        return bool(self.lost_by_recovery or self.behind_end)
+        return bool(self.lost_by_recovery or self.behind_end or self.missing)
 
     def walk_gone(self) -> Iterator[SavedLoss]:
         """Yield what the load cuts off, and what was shown to be behind the log's end: the stop after the change lowers
-        the checkpoints and deletes the snapshots that showed it."""
+        the checkpoints and deletes the snapshots that showed it; and the gaps of which nothing tells any more."""
         yield from (loss for loss in (self.lost_by_recovery, self.behind_end) if loss is not None)
+        yield from (gap for gap in self.missing if gap.erased)
 
 
 class SavedRecovery(Struct, frozen=True):
@@ -62,12 +62,12 @@ class SavedRecovery(Struct, frozen=True):
         return bool(self.loses_records or self.behind_end or self.missing or self.stray or self.may_lose)
 
     def walk_gone(self) -> Iterator[SavedLoss]:
-        """Yield what it cuts off, and what was shown to be behind that; what a `.swap` costs, and what only a deleted
-        left-over had."""
+        """Yield what it cuts off, and what was shown to be behind that; what a `.swap` costs, and the gaps of which
+        nothing tells any more."""
         yield from (loss for loss in (self.lost, self.behind_end) if loss is not None)
         if self.lost_by_swap is not None and not self.lost_by_swap.unless_compacted:
             yield self.lost_by_swap
-        yield from (gap for gap in self.missing if str(gap.told_by).endswith((CLEANED, SWAP, DELETED)))
+        yield from (gap for gap in self.missing if gap.erased)
 
 
 class SavedSalvage(Struct, frozen=True):
@@ -85,8 +85,10 @@ class SavedSalvage(Struct, frozen=True):
         yield from self.lost
 
 
-class SavedRebuild(SavedLoss, frozen=True):
-    """Of `rebuild-index`: the offsets that only a deleted file shows to be missing, if there are such."""
+class SavedRebuild(Struct, frozen=True):
+    """Of `rebuild-index`: the offsets that only a deleted file shows to be missing."""
+
+    erased: list[SavedLoss] = []
 
     @property
     def loses(self) -> bool:
@@ -95,7 +97,7 @@ class SavedRebuild(SavedLoss, frozen=True):
 
     def walk_gone(self) -> Iterator[SavedLoss]:
         """Yield what nothing shows any more."""
-        yield self
+        yield from self.erased
 
 
 def read_losses(command: str, answer: JsonObject) -> SavedChange | SavedRecovery | SavedRebuild | SavedSalvage:

@@ -68,8 +68,14 @@ def recovery_first_text(plan: Plan) -> str | None:
         lines += [f"  {line}" for line in _cuts(plan, loss, {})]
     elif behind is not None:
         lines = [f"{name}: {_behind_text(behind)}; the lines below describe the log without them"]
+    else:
+        lines = [f"{name}: {_missing_text(losses.missing or ())}; nothing tells of them after this"]
     lacking = _Lacking(
-        None if loss is None else loss.lost, behind, losses.below_high_watermark or None, is_swapped=_is_swapped(loss)
+        None if loss is None else loss.lost,
+        behind,
+        losses.below_high_watermark or None,
+        losses.missing or (),
+        is_swapped=_is_swapped(loss),
     )
     return joined([*lines, *(f"  {line}" for line in _missing(lacking)), *_cures(plan, lacking)])
 
@@ -116,12 +122,14 @@ def outcome_text(recovery: Recovery) -> str:
         return _behind_text(recovery.behind_end)
     if recovery.stray:
         return f"HIDDEN as a stray: {words(recovery.stray)}"
-    if missing:
-        spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
-        left = ", ".join(dict.fromkeys(str(gap.told_by) for gap in missing if gap.is_left_over))
-        fate = f"and a startup deletes {left}, which has records of them" if left else "gone already"
-        return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, {fate}"
-    return "nothing is lost"
+    return _missing_text(missing) if missing else "nothing is lost"
+
+
+def _missing_text(missing: Sequence[Gap]) -> str:
+    spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
+    left = ", ".join(dict.fromkeys(str(gap.told_by) for gap in missing if gap.is_left_over))
+    fate = f"and a startup deletes {left}, which has records of them" if left else "gone already"
+    return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, {fate}"
 
 
 def _is_emptied_only(recovery: Recovery, may_lose: MayLose) -> bool:

@@ -90,7 +90,9 @@ def test_a_folder_without_a_segment(ending: str, tmp_path: pathlib.Path) -> None
     partition = shutil.copytree(SOURCE / "t-0", tmp_path / "t-0")
     for path in partition.glob("*.log"):
         path.rename(f"{path}{ending}") if ending else path.unlink()
-    for command in ("recover", "verify", "salvage"):
-        done = run_here([command, "t-0", *NOW], tmp_path)
+    changes = ("retain", "compact --force", "roll --force", "truncate --to 40", "delete-records --before 9", "free")
+    for command in ("recover", "verify", "salvage", "rebuild-index", *changes):
+        name, *words = command.split()
+        done = run_here([name, "t-0", *words, *NOW], tmp_path)
         assert done.status in (0, 1, 2, 3, 4), (command, done.err)
         assert "Traceback" not in done.err, (command, done.err)

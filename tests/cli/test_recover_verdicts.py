@@ -241,7 +241,7 @@ def test_a_segment_that_is_gone_is_named(log_dir: pathlib.Path, is_clean: bool) 
     assert status == 1
     assert lines[0] == "t-0: MISSING offsets 7 to 35, gone already; ends at offset 62"
     assert answer["missing"] == [
-        {"first_offset": 7, "last_offset": 35, "before": 0, "behind": 36, "told_by": None},
+        {"first_offset": 7, "last_offset": 35, "before": 0, "behind": 36, "told_by": None, "erased": False},
     ]
     assert answer["loses_records"] is False
     found = map(json.loads, run(log_dir, "verify", "logs", "--format", "json").out.splitlines())

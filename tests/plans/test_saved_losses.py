@@ -24,7 +24,8 @@ SPAN = {"first_offset": 5, "last_offset": 9}
         ("salvage", {"lost": [SPAN]}, True),
         ("retain", {"lost_by_recovery": {"truncated": []}}, True),
         ("retain", {"behind_end": {**SPAN, "told_by": []}}, True),
-        ("rebuild-index", {**SPAN, "told_by": "0.snapshot"}, False),
+        ("retain", {"missing": [{**SPAN, "erased": True}]}, True),
+        ("rebuild-index", {"erased": [{**SPAN, "told_by": "0.snapshot"}]}, False),
         # What may be lost with a new set of voters was confirmed: the command itself ends with 0, and so does apply.
         ("quorum", {"may_lose": True}, False),
     ],
@@ -36,7 +37,7 @@ def test_who_applies_a_saved_plan_says_what_its_command_says(command: str, answe
 
 def test_what_is_gone_are_certain_offsets() -> None:
     swap = {"first_offset": 20, "last_offset": 21}
-    gaps = [{"first_offset": 30, "last_offset": 31, "told_by": name} for name in ("0.log.cleaned", "0.index", None)]
+    gaps = [{"first_offset": at, "last_offset": at + 1, "erased": at == 30} for at in (30, 40)]
     answer = {"lost": SPAN, "behind_end": {"first_offset": None, "last_offset": None}, "missing": gaps}
     for told, expected in (
         ({**answer, "lost_by_swap": swap}, [(5, 9), None, (20, 21), (30, 31)]),
@@ -46,8 +47,9 @@ def test_what_is_gone_are_certain_offsets() -> None:
 
 
 def test_what_a_rebuild_erases_is_gone() -> None:
-    assert [loss.span for loss in read_losses("rebuild-index", {**SPAN, "told_by": "x"}).walk_gone()] == [(5, 9)]
-    assert [loss.span for loss in read_losses("rebuild-index", {}).walk_gone()] == [None]
+    answer = {"erased": [{**SPAN, "told_by": "x"}, {**SPAN, "last_offset": 5, "told_by": "y"}]}
+    assert [loss.span for loss in read_losses("rebuild-index", answer).walk_gone()] == [(5, 9), (5, 5)]
+    assert list(read_losses("rebuild-index", {}).walk_gone()) == []
 
 
 @pytest.mark.parametrize("lost", [[7], [None], ["x"], 7, SPAN, [{"first_offset": "5"}]])
