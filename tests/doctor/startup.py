@@ -629,6 +629,7 @@ SIDE_FILES: Mapping[str, Scenario] = {
     ),
     "6 orphan index": yes(put(side(7, "index"), b""), told="Found an orphaned index file"),
     "6 orphan txnindex": yes(put(side(7, "txnindex"), b"")),
+    "6 only indexes are left": yes(gone(f"{T}/*.log"), (T, What.MISSING), end=0, told="Found an orphaned index file"),
     "6 all snapshots missing": yes(gone(f"{T}/*.snapshot")),
     "6 all snapshots missing, unclean": yes(unclean(gone(f"{T}/*.snapshot"))),
     "6 snapshot at the end missing": yes(gone(side(43, "snapshot"))),

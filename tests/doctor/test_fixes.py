@@ -37,6 +37,7 @@ BY_HAND = {
     "7 a folder in place of a closed .timeindex",
     "7 active log of 0 bytes",
     "7 active log of 0 bytes, unclean",
+    "6 only indexes are left",
     "6 the last segment in the log dir itself",
     "6 a segment in the log dir itself",
     "6 all segments in the log dir itself",
