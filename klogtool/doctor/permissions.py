@@ -16,16 +16,17 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.folder import is_fifo, is_socket
+from klogtool.log.folder import is_device, is_fifo, is_socket
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import offline
+from klogtool.verify.stops import offline, refuses
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
@@ -74,9 +75,25 @@ def _special(file: str, log: LoadedLog) -> Ahead | None:
     is_read = name in _read(log)
     if is_read and is_fifo(file):
         return Ahead(file, What.REFUSES, AheadCause.NEVER_UP(), cure=cure)
+    if is_read and is_device(file):
+        return _at_device(file, cure)
     if (is_read and is_socket(file)) or (name in _written(log) and not name.endswith(FileKind.LOG.value)):
         return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
     return None
+
+
+def _at_device(file: str, cure: Text) -> Ahead | None:
+    """Return the point about a text or a snapshot that is a device: most have no end, and /dev/null has no line. A
+    snapshot is written anew, and no device can be synced."""
+    kind = parse_file_name(os.path.basename(file)).kind
+    if kind is FileKind.PRODUCER_SNAPSHOT:
+        return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
+    stop = refuses("OutOfMemoryError", "Java heap space")
+    if os.path.samefile(file, os.devnull):
+        if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+            return None
+        stop = refuses("NullPointerException", "partition metadata file lacks a line")
+    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
 
 
 def _written(log: LoadedLog) -> Iterator[str]:

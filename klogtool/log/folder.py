@@ -111,6 +111,11 @@ def is_socket(path: str) -> bool:
     return os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)
 
 
+def is_device(path: str) -> bool:
+    """Return whether it is a device, such as /dev/null, or a link to one."""
+    return os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFCHR, stat.S_IFBLK)
+
+
 def own_name(path: str) -> str:
     """Return the last part of a path, also of `.` and of a path with a slash at its end."""
     name = os.path.basename(path)

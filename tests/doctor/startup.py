@@ -330,6 +330,11 @@ def bind(path: pathlib.Path) -> None:
     os.mknod(path, 0o600 | stat.S_IFSOCK)
 
 
+def to_device(name: str) -> Callable[[pathlib.Path], None]:
+    """Make a link to a device."""
+    return lambda path: path.symlink_to(f"/dev/{name}")
+
+
 READ_AT_THE_START = (
     side(43, "snapshot"),
     f"{T}/{EPOCHS}",
@@ -353,6 +358,16 @@ NO_FILES: Mapping[str, Scenario] = {
     ),
     "11 a FIFO, a closed index": yes(in_place(side(11, "index"), os.mkfifo)),
     "11 a socket, a closed index": loses(in_place(side(11, "index"), bind), (side(11, "index"), What.FAILS_AT_READ)),
+    # A text without an end: the memory ends.
+    **{f"11 /dev/zero, {name}": refuses(in_place(name, to_device("zero")), name) for name in READ_AT_THE_START[1:3]},
+    f"11 /dev/null, {T}/{PM}": refuses(in_place(f"{T}/{PM}", to_device("null")), f"{T}/{PM}"),
+    f"11 /dev/null, {T}/{EPOCHS}": yes(in_place(f"{T}/{EPOCHS}", to_device("null"))),
+    **{
+        f"11 /dev/{name}, {READ_AT_THE_START[0]}": offline(
+            in_place(READ_AT_THE_START[0], to_device(name)), READ_AT_THE_START[0]
+        )
+        for name in ("null", "zero")
+    },
     "11 a FIFO, a log": yes(in_place(log(44), os.mkfifo)),
     "11 a FIFO, an older snapshot": yes(in_place(side(32, "snapshot"), os.mkfifo)),
 }
