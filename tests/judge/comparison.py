@@ -236,7 +236,9 @@ def _about_unknown(claim: PartitionClaim, before: Before, differ: Differ) -> Ite
     """Of a log that is loaded and served, nothing of this is unknown. That it is not served is another claim."""
     if claim.served is False or before.is_linked_nowhere:
         return
-    said = {name: getattr(claim, name) for name in LOADED_TELLS} | {"gone_already": claim.gone_already.ranges}
+    gone = claim.gone_already  # retention, or a person: nothing on the disk tells
+    said = {name: getattr(claim, name) for name in LOADED_TELLS}
+    said |= {"gone_already": gone.perhaps or gone.ranges}
     if unknown := sorted(name for name, value in said.items() if value is None):
         yield differ("UNKNOWN", f"claim: null for {unknown}; the broker loads the log and serves it")
 
