@@ -19,6 +19,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
@@ -26,7 +27,7 @@ from klogtool.log.folder import is_device, is_fifo, is_socket
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import offline, refuses
+from klogtool.verify.stops import offline
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
@@ -88,11 +89,11 @@ def _at_device(file: str, cure: Text) -> Ahead | None:
     kind = parse_file_name(os.path.basename(file)).kind
     if kind is FileKind.PRODUCER_SNAPSHOT:
         return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
-    stop = refuses("OutOfMemoryError", "Java heap space")
+    stop = stop_at("no-memory")
     if os.path.samefile(file, os.devnull):
         if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
             return None
-        stop = refuses("NullPointerException", "partition metadata file lacks a line")
+        stop = stop_at("no-line")
     return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
 
 
