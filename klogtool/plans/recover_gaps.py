@@ -60,6 +60,8 @@ class Gap(Struct, frozen=True):
 def find_gaps(log: LoadedLog, compaction: Reason | None) -> list[Gap]:
     """Return the offsets that are missing from a loaded log, from its log start on; empty if cleaning explains them.
     compaction: evidence of it outside of the log. Raises KlogError if a file cannot be read."""
+    if any(segment.log_name not in log.draft for segment in log.segments.all):
+        return []  # the file has a name that no broker gives
     orphans, left = find_orphans(log.draft.before), _left_overs(log)
     inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
     alone = list(_only_left(log, inside, left))

@@ -212,7 +212,8 @@ class Finding(Struct, frozen=True):
         """The severity by the id, by whether it is normal here, by what the next start makes of it, and by settings;
         see the table in docs/contract.md."""
         own = self.id.row.severity
-        if self.loses or self.stop is not None:
+        # Without meta.properties a folder may be a copy, or not be formatted yet: that stays an info.
+        if self.loses or (self.stop is not None and own is Severity.WARNING):
             own = Severity.ERROR
         return Severity.INFO if self.is_normal else self.user_severity or own
 

@@ -337,7 +337,7 @@ def test_a_segment_that_several_partitions_lack_is_for_a_person(disks: Path) -> 
     rows = doctor(disks)
     (point,) = (row for row in rows if row["type"] == "ahead" and row["what"] == "ignored")
     (option,) = options_for(rows, log_dir / LOGS[0])
-    assert "t-0" not in option["command"]
+    assert "t-0" not in option["command"].replace(str(log_dir), "")
     assert option["command"].startswith(f"klogtool dump-log {log_dir / LOGS[0]} --print-data-log  #")
     assert (point["severity"], "t-0 or u-0 lacks them" in point["detail"]) == ("error", True)
 
