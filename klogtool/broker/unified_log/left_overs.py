@@ -80,7 +80,7 @@ def _complete_swaps(draft: Draft, swaps: list[str], config: LogConfig, rules: Ru
             draft.delete(name)
     for name in draft.names_found():
         plain = name.removesuffix(SWAP)
-        if plain != name and plain not in draft.folders:  # a folder stays: nobody looks whether File.renameTo failed
+        if plain != name and plain not in draft.folders:  # a folder stays: nobody looks whether the rename failed
             draft.move(name, plain)
             found.swapped.append(name)
 
