@@ -138,8 +138,8 @@ def verify_anywhere(target: Target, options: VerifyOptions, mirror: Mirror | Non
 
 
 def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
-    """Fetch all files of the folder that a path in the mirror stands for; return their local folder. Raises
-    KlogError."""
+    """Fetch all files of the folder that a path in the mirror stands for, and what the log dir around it says of a
+    partition; return their local folder. Raises KlogError."""
     storage, _ = open_place(mirror.place)
     root = mirror.root + path.removeprefix(mirror.path)
     name = os.path.basename(path)
@@ -148,6 +148,8 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
         inside = os.path.join(name, os.path.relpath(stored.path, root))
         scratch.folder(os.path.dirname(inside))
         scratch.write(inside, _chunks(storage, stored))
+    if find_partition_dir_name(name) is not None:
+        _mirror_beside(storage, os.path.dirname(root), scratch)
     return folder
 
 
