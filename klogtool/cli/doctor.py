@@ -156,9 +156,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     diagnoses = [replace(one, notes=(*one.notes, *_walk_given_up(one.log_dirs))) for one in diagnoses]
     by_loss = question.fail_on == LOSS
-    # Of a folder that is a copy, or a log dir without meta.properties, nobody knows that a broker starts on it.
-    is_known = not any(one.may_be_copy for one in diagnoses)
-    is_fine = is_known and all(one.starts is Starts.YES if by_loss else one.is_silent for one in diagnoses)
+    is_fine = all(one.is_known and (one.starts is Starts.YES if by_loss else one.is_silent) for one in diagnoses)
     status = DONE if is_fine else FOUND
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
     if question.fix:

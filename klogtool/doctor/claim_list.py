@@ -35,8 +35,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     points = diagnosis.points
     starts = diagnosis.starts is not Starts.REFUSES
     may_end = starts and any(point.may_end for point in points)
-    is_open = starts and diagnosis.metadata_log_dir_to_set is not None
-    if diagnosis.may_be_copy or is_open:  # no broker starts on a copy as it is
+    if not diagnosis.is_known:  # no broker starts on a copy as it is
         yield BrokerClaim(None, reason=WhyUnknown.ELSEWHERE)
     else:
         yield _of_process(diagnosis, None if may_end else starts)

@@ -158,15 +158,14 @@ def _head_of(probe: Probe, facts: EntryFacts) -> Readable | None:
     """Return a batch with the records that come before damage inside of it, which consumers get and salvage keeps."""
     if facts.magic < _BATCHES_SINCE or facts.is_control:
         return None
-    batch, offsets, newest = probe.batch(facts), [facts.first_offset - 1], -1
+    first, last, count, newest = None, facts.first_offset - 1, 0, -1
     with suppress(KlogError):
-        for record in stream_records(batch):
-            if not offsets[-1] < record.offset <= facts.last_offset:
+        for record in stream_records(probe.batch(facts)):
+            if not last < record.offset <= facts.last_offset:
                 break
-            offsets.append(record.offset)
-            newest = max(newest, record.timestamp)
-    count = len(offsets) - 1
-    return Readable(facts.position, facts.end, offsets[1], offsets[-1], count, newest, is_odd=True) if count else None
+            first = record.offset if first is None else first
+            last, count, newest = record.offset, count + 1, max(newest, record.timestamp)
+    return None if first is None else Readable(facts.position, facts.end, first, last, count, newest, is_odd=True)
 
 
 def _of_rows(file: LogFile, rows: array[int], count: int) -> Iterator[Readable]:

@@ -218,10 +218,11 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     skips_leaders = leads_off and not has_eligible_replicas(found.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
     unread = [error for error in tiered if isinstance(error, KlogError)]
+    starts = Starts.REFUSES if lead.elected is False else _starts(points, patient, named)
     return Diagnosis(
         how.circumstances.kafka,
         named,
-        Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
+        starts,
         _troubles(points, patient),
         prospects,
         (
@@ -239,7 +240,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         tuple(promoted),
         found.may_be_copy,
         _lacks_metadata(found.cluster),
-        patient.metadata_log_dir_to_set,
+        None if starts is Starts.REFUSES else patient.metadata_log_dir_to_set,
     )
 
 

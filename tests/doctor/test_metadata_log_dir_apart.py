@@ -72,5 +72,7 @@ def test_whether_a_broker_looks_for_its_metadata_in_a_later_log_dir_is_unknown(
     assert starts(rows) == "yes"
     claim = next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
     assert claim["starts"] is (True if is_known else None)
-    text = " ".join(run_here(["doctor", *order, *words], disks).out.decode().split())
-    assert ("if log.dirs begins with" in text) is not is_known
+    run = run_here(["doctor", *order, *words], disks)
+    assert ("if log.dirs begins with" in " ".join(run.out.decode().split())) is not is_known
+    assert run.status == (0 if is_known else 1)
+    assert run_here(["doctor", *order, *words, "--fail-on", "loss"], disks).status == run.status
