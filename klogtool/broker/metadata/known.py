@@ -151,8 +151,10 @@ class Known(Struct):
 
 def merged(before: Assigned, values: Values) -> Assigned:
     """Return a partition after a PartitionChangeRecord, which names only what is new (PartitionRegistration.merge)."""
-    replicas = before.replicas if values["replicas"] is None else len(values["replicas"])
-    directories = values.get("directories")
+    replicas, directories = values["replicas"], values.get("directories")
+    if replicas is None and directories is None:  # of most records only the leader or the in-sync ones are new
+        return before
+    replicas = before.replicas if replicas is None else len(replicas)
     return Assigned(replicas, before.directories) if directories is None else Assigned.of(replicas, directories)
 
 

@@ -4,6 +4,7 @@ records      the frame around a message, which says what message it is
 message      messages of any version: parsed and built
 schema       Kafka's field tables (schemas.json, added_in_4_4.json)
 primitives   the types of Kafka's protocol
+quick        messages of numbers, ids and texts, read without construct
 offset_commits  committed offsets
 decoders     what kafka-dump-log's decoders print
 json_form    messages as JSON, as Kafka's JsonConverter classes write them

@@ -7,6 +7,7 @@ version 1, api key, version (unsigned varints) and message.
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from construct import Int16sb
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.internal.message import build_message, parse_front, parse_message
 from klogtool.format.internal.primitives import UNSIGNED_VARINT, ValueStream
+from klogtool.format.internal.quick import UNSURE, Reader, quick_reader
 from klogtool.format.internal.schema import Values, api_keys, schema_of
 from klogtool.format.java_numbers import to_signed
 from klogtool.format.varint import build_unsigned
@@ -23,6 +25,8 @@ FRAME_VERSION = 1
 SHORT_BYTES = Int16sb.sizeof()
 SHORT_MAX = 2**15 - 1
 _FRAME = build_unsigned(FRAME_VERSION)
+_NO_HEAD = bytes(3)
+_HEAD = len(_NO_HEAD)  # frame version, type and version, where each takes a byte: no type or version of Kafka takes two
 
 GROUP, TRANSACTION, SHARE = "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator"
 METADATA, REMOTE_LOG = "kafka-metadata", "kafka-storage"
@@ -80,6 +84,9 @@ def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = Fa
 
     Raises Corrupt with the words of Kafka's MetadataParseException. of_4_4: by the schemas of 4.4.0.
     """
+    quick = _quick_record(module, value or b"", of_4_4=of_4_4)
+    if quick is not None:
+        return quick
     stream = ValueStream(value or b"")
     frame_version = _parse_frame_field(stream, "frame version")
     if frame_version == 0:
@@ -104,6 +111,28 @@ def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = Fa
     if left:
         raise _unparseable(f"Found {left} byte(s) of garbage after {api_key}")
     return ApiMessage(names[api_key], version, values)
+
+
+def _quick_record(module: str, value: bytes, *, of_4_4: bool) -> ApiMessage | None:
+    """Return a metadata record that a quick reader is sure of, to its last byte; None if the reference has to read
+    it."""
+    frame, api_key, version = value[:_HEAD] if len(value) > _HEAD else _NO_HEAD
+    quick = _quick_of(module, api_key, version, of_4_4=of_4_4) if frame == FRAME_VERSION else None
+    if quick is None:
+        return None
+    name, read = quick
+    try:
+        values, end = read(value, _HEAD)
+    except UNSURE:
+        return None
+    return ApiMessage(name, version, values) if end == len(value) else None
+
+
+@functools.cache
+def _quick_of(module: str, api_key: int, version: int, *, of_4_4: bool) -> tuple[str, Reader] | None:
+    name = api_keys(module, "metadata", of_4_4=of_4_4).get(api_key)
+    read = None if name is None else quick_reader(name, version, of_4_4=of_4_4)
+    return None if name is None or read is None else (name, read)
 
 
 def metadata_record_name(value: bytes) -> str | None:
