@@ -71,6 +71,26 @@ def test_by_size_the_log_never_falls_below_the_limit(log: pathlib.Path, limit: i
     assert gone(plan) == [(base, "size") for base in bases]
 
 
+@pytest.mark.parametrize(("limit", "bases"), [(SIZE, [0]), (SIZE + 1, [])])
+def test_an_empty_segment_goes_where_the_log_has_the_very_size(
+    tmp_path: pathlib.Path, limit: int, bases: list[int]
+) -> None:
+    """UnifiedLog.deleteRetentionSizeBreachedSegments goes on at a difference of 0."""
+    log = make(tmp_path / "t-0", {0: b"", 4: segment(4)})
+    plan = retained(log, {"retention.bytes": str(limit)})
+    assert gone(plan) == [(base, "size") for base in bases]
+
+
+@pytest.mark.parametrize(("before", "bases"), [({}, []), ({0: segment(0)}, [0])])
+def test_an_empty_active_segment_stays_however_old_its_file_is(
+    tmp_path: pathlib.Path, before: dict[int, bytes], bases: list[int]
+) -> None:
+    log = make(tmp_path / "t-0", {**before, 4: b""})
+    os.utime(log / name_of(4, "log"), (0, 0))
+    plan = retained(log, {"retention.ms": str(DAY_MS)}, newest_ms(3) + DAY_MS + 1)
+    assert gone(plan) == [(base, "time") for base in bases]
+
+
 @pytest.mark.parametrize(("log_start", "bases"), [(3, []), (4, [0]), (7, [0]), (8, [0, 4]), (12, [0, 4])])
 def test_below_the_log_start_all_go_but_the_active_segment(log: pathlib.Path, log_start: int, bases: list[int]) -> None:
     plan = retained(log, {}, log_start_offset=log_start)

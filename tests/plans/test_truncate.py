@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError, Refused
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.producer_snapshot import parse_producer_snapshot
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Delete, Plan, Rename, Truncate, Write
 from klogtool.render.changes import truncate_text
 from klogtool.render.words import words
 
@@ -116,6 +117,13 @@ def test_but_an_epoch_that_begins_at_the_end_goes(partition: pathlib.Path) -> No
     assert result_of(cut(partition, to=12))[EPOCHS] == b"0\n3\n1 0\n2 4\n3 8\n"
 
 
+def test_at_offset_0_nothing_is_left(partition: pathlib.Path) -> None:
+    plan = cut(partition, to=0)
+    assert plan.answer["truncated"] is True
+    assert state_of(plan) == (0, 0, None)
+    assert result_of(plan)[f"{0:020d}.log"] == b""
+
+
 def test_a_negative_offset_is_refused(partition: pathlib.Path) -> None:
     with pytest.raises(Refused) as refused:
         cut(partition, to=-1)
@@ -138,6 +146,7 @@ def test_below_the_first_segment_it_begins_anew(tmp_path: pathlib.Path) -> None:
     folder = make(tmp_path / "t-0", {4: segment(4), 8: segment(8)})
     plan = cut(folder, to=2)
     files = result_of(plan)
+    assert plan.answer["truncated"] is True
     assert state_of(plan) == (2, 2, None)
     assert (names_of(files, "log"), names_of(files, "log.deleted")) == ([2], [4, 8])
     assert files[EPOCHS] == b"0\n0\n"
@@ -171,6 +180,19 @@ def test_beginning_anew(partition: pathlib.Path, at: int) -> None:
     assert (names_of(files, "snapshot"), files[EPOCHS]) == ([], b"0\n0\n")
     purged = result_of(cut(partition, start_at=at, purge=True))
     assert purged == {name: content for name, content in files.items() if not name.endswith(".deleted")}
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 6, 8, 11, 12, 500])
+def test_while_it_begins_anew_no_two_logs_have_the_same_offsets(partition: pathlib.Path, at: int) -> None:
+    """A broker that starts between two steps would find a segment that ends behind the begin of the next one."""
+    ends = {f"{base:020d}.log": base + 4 for base in (0, 4, 8)}
+    for step in cut(partition, start_at=at).steps:
+        if isinstance(step, Rename | Delete):
+            ends.pop(step.path, None)
+        elif isinstance(step, Write | Truncate) and step.path.endswith(".log"):
+            ends[step.path] = int(step.path.partition(".")[0])
+        for (_, end), (following, _) in pairwise(sorted(ends.items())):
+            assert end <= int(following.partition(".")[0]), step
 
 
 def test_beginning_anew_with_a_log_start_of_its_own(partition: pathlib.Path) -> None:

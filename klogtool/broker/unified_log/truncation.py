@@ -35,10 +35,7 @@ def truncate_to(log: LoadedLog, target_offset: int) -> bool:
         return True
     deleted = [segment for segment in log.segments.all if segment.base_offset > target_offset]
     _delete(log, deleted)
-    active = log.segments.last
-    active.truncate_to(target_offset)
-    if not active.size:
-        active.created_ms = log.terms.now_ms
+    log.segments.last.truncate_to(target_offset)
     log.move_log_end(target_offset)
     for segment in deleted:
         log.producers.mark_snapshot_deleted(segment.base_offset)
