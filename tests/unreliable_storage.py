@@ -45,6 +45,9 @@ class Unreliable:
         paths = [path] if os.path.isfile(path) else [str(p) for p in pathlib.Path(path).rglob("*") if p.is_file()]
         return {name: {"size": os.path.getsize(name)} for name in paths}
 
+    def info(self, path: str) -> dict[str, Any]:
+        return {"size": os.stat(path).st_size}
+
     def cat_file(self, path: str, start: int, end: int) -> bytes:
         self.requests += 1
         with open(path, "rb") as file:
@@ -52,6 +55,26 @@ class Unreliable:
             data = file.read(end - start)
         fault = self.fault_of()
         return data if fault is None else FAULTS[fault](data)
+
+
+class UnreliableHttp:
+    """The same as fsspec's file system of http: paths are whole URIs, and a listing may have no sizes."""
+
+    def __init__(self, system: Unreliable, root: str) -> None:
+        self.system, self.root = system, root
+
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
+        return {self.root + name: {"size": None} for name in self.system.find(self._own(path), detail)}
+
+    def info(self, path: str) -> dict[str, Any]:
+        return self.system.info(self._own(path))
+
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
+        return self.system.cat_file(self._own(path), start, end)
+
+    def _own(self, path: str) -> str:
+        assert path.startswith(self.root), path
+        return path.removeprefix(self.root)
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from http import HTTPStatus
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -291,26 +292,32 @@ class StoredFile(LogFile):
 
 
 class RemoteStorage(Struct):
-    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of their paths."""
+    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of their paths; root:
+    what their paths begin with in its stead, if that has a password."""
 
     prefix: str
     walk: Callable[[str], list[Stored]]
     fetch: Callable[[str, int, int], bytes]
     traffic: Traffic = field(default_factory=Traffic)
+    root: str = ""
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
         with ReadErrors(path):
-            files = self.walk(path.removeprefix(self.prefix))
+            files = self.walk(self._own(path))
         if not files:
             raise Unreadable("no such file or directory", path=path)
-        return sorted((replace(one, path=self.prefix + one.path) for one in files), key=attrgetter("path"))
+        uris = (replace(one, path=self.prefix + one.path.removeprefix(self.root)) for one in files)
+        return sorted(uris, key=attrgetter("path"))
+
+    def _own(self, uri: str) -> str:
+        return self.root + uri.removeprefix(self.prefix)
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
         """See `Storage`."""
 
         def fetch(position: int, size: int) -> bytes:
-            data = self.fetch(stored.path.removeprefix(self.prefix), position, size)
+            data = self.fetch(self._own(stored.path), position, size)
             self.traffic.requests += 1
             self.traffic.bytes += len(data)
             return data
@@ -407,15 +414,40 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
     def walk(path: str) -> list[Stored]:
         with _ErrorsOfFsspec():
             infos = system.find(path, detail=True)
-        return [Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in infos.items()]
+            if not infos:
+                _check_presence(system, path)
+            sized = {name: info if info.get("size") is not None else system.info(name) for name, info in infos.items()}
+        return [_of_info(name, info) for name, info in sized.items()]
 
     def fetch(path: str, position: int, size: int) -> bytes:
         with _ErrorsOfFsspec():
             data: bytes = system.cat_file(path, start=position, end=position + size)
         return data
 
-    prefix = "" if path.startswith(f"{place.scheme}:") else f"{place.scheme}://"  # http: paths are URIs already
-    return RemoteStorage(prefix, walk, fetch), prefix + path.rstrip("/")
+    if not path.startswith(f"{place.scheme}:"):
+        prefix = f"{place.scheme}://"
+        return RemoteStorage(prefix, walk, fetch), prefix + path.rstrip("/")
+    # http: paths are URIs already, with the password if there is one.
+    has_secret_query = _SECRET.search(path, path.find("?") + 1 or len(path)) is not None
+    root = path if has_secret_query else path[: path.find("@") + 1]
+    prefix = _SECRET.sub("***", root)
+    return RemoteStorage(prefix, walk, fetch, root=root), prefix + path.removeprefix(root).rstrip("/")
+
+
+def _check_presence(system: Any, path: str) -> None:
+    """Raises OSError if that is why a walk finds nothing: it leaves out what it cannot list."""
+    with suppress(NotImplementedError):
+        try:
+            system.info(path)
+        except FileNotFoundError as error:
+            if error.__cause__ is not None and getattr(error.__cause__, "status", None) != HTTPStatus.NOT_FOUND:
+                raise error.__cause__ from error
+
+
+def _of_info(name: str, info: Mapping[str, Any]) -> Stored:
+    if info.get("size") is None:
+        raise OSError("the server does not say how large it is")
+    return Stored(name, int(info["size"]), _mtime_ms(info))
 
 
 class _ErrorsOfFsspec:
@@ -427,10 +459,10 @@ class _ErrorsOfFsspec:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, OSError):
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            raise OSError(_SECRET.sub("***", f"{type(error).__name__}: {error}")) from error
 
 
-def _mtime_ms(info: dict[str, object]) -> int:
+def _mtime_ms(info: Mapping[str, object]) -> int:
     """Return the mtime: each file system has its own name for it, and some have none."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         mtime = info.get(name)

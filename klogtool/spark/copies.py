@@ -151,7 +151,7 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
         for copy in _copies_in(place):
             copies.setdefault((place.home, copy.folder), copy)
     if not copies and not may_be_gone:
-        raise Refused("no partition dir with a .log file was found", path=places[0].uri)
+        raise Refused("no partition dir with a .log file was found", path=places[0].shown)
     return sorted(
         copies.values(),
         key=lambda copy: (copy.topic or "", -1 if copy.partition is None else copy.partition, copy.folder),

@@ -72,4 +72,4 @@ def open_target(uri: str) -> ExportFolder | ExportStore:
     if place.scheme in LOCAL_SCHEMES:
         return ExportFolder.at(uri.removeprefix("file://"))
     system, path = file_system(place)
-    return ExportStore(uri.partition("?")[0].rstrip("/"), system, path)
+    return ExportStore(place.shown.partition("?")[0].rstrip("/"), system, path)

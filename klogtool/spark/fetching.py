@@ -7,6 +7,7 @@ task fetches the partition dir that it works on, and deletes it when it is done.
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,19 +31,13 @@ METADATA_FOLDER = "__cluster_metadata-0"
 
 
 class Mirror(Struct, frozen=True):
-    """A mirror. root: the path in the storage; path: the local path of the mirror; only: the file that was given, if it
-    was a file."""
+    """A mirror. root: what it is of, as its storage names it; path: the local path of the mirror; only: the file that
+    was given, if it was a file."""
 
     place: Place
     root: str
     path: str
     only: str = ""
-
-    @property
-    def uri(self) -> str:
-        """The given URI without a query; for a file, that of its folder."""
-        uri = self.place.uri.partition("?")[0].rstrip("/")
-        return os.path.dirname(uri) if self.only else uri
 
     @property
     def local_path(self) -> str:
@@ -149,8 +144,18 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
         scratch.folder(os.path.dirname(inside))
         scratch.write(inside, _chunks(storage, stored))
     if find_partition_dir_name(name) is not None:
-        _mirror_beside(storage, os.path.dirname(root), scratch)
+        _fetch_beside(storage, os.path.dirname(path), os.path.dirname(root), scratch)
     return folder
+
+
+def _fetch_beside(storage: Storage, mirrored: str, above: str, scratch: Scratch) -> None:
+    """Do as `_mirror_beside`, out of a mirror of the log dir where this machine has it."""
+    if not os.path.isdir(mirrored):
+        _mirror_beside(storage, above, scratch)
+        return
+    for kind in KINDS_IN_LOG_DIR:
+        with suppress(FileNotFoundError):
+            scratch.write(kind.value, [pathlib.Path(mirrored, kind.value).read_bytes()])
 
 
 # Translate paths back to what users know.
@@ -160,7 +165,7 @@ def as_user_named(finding: Finding, mirrors: Iterable[Mirror | None]) -> Finding
     """Translate a finding about files in mirrors to the original places."""
     for mirror in mirrors:
         if mirror is not None:
-            finding = named_as(finding, mirror.path, mirror.uri)
+            finding = named_as(finding, mirror.path, mirror.root)
     return finding
 
 

@@ -72,7 +72,7 @@ def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror 
                 command = "klogtool remote verify STORE says what is wrong in remote storage."
                 raise Refused("the table findings is of log dirs", path=copy.folder, cure=command)
             path = root if root.startswith(copy.folder) else os.path.dirname(copy.folder)
-            named = path if mirror is None else path.replace(mirror.path, mirror.uri)
+            named = path if mirror is None else path.replace(mirror.path, mirror.root)
             roots.setdefault(named, (path, mirror))
     return [root for named, root in roots.items() if not any(named.startswith(other + os.sep) for other in roots)]
 
@@ -106,7 +106,7 @@ def _owner_of(targets: Sequence[Target], mirror: Mirror | None) -> Owner:
     folder = targets[0].partition.path
     place = Place(os.path.join(os.path.dirname(folder), FileKind.META_PROPERTIES.value))
     storage, path = open_place(place)
-    named = folder if mirror is None else folder.replace(mirror.path, mirror.uri)
+    named = folder if mirror is None else folder.replace(mirror.path, mirror.root)
     try:
         return owner_of(place, storage.list(path)[0], named)
     except Unreadable:

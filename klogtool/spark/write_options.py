@@ -113,7 +113,7 @@ def _path(options: Mapping[str, str]) -> str:
         raise Refused(
             f"klog writes to file systems only, because {place.scheme}:// cannot rename a folder: write to a folder "
             "of a disk or a shared mount",
-            path=place.uri,
+            path=place.shown,
         )
     return place.uri.removeprefix("file://")
 

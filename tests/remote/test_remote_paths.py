@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from remote_stores import LOGS, REMOTE, SEALED, STORE, WOUNDS, ZSTD, flip, pem, tiered_log_dir
 from running import Done, run_here, tree_of
-from unreliable_storage import Unreliable, unreliable
+from unreliable_storage import Unreliable, UnreliableHttp, unreliable
 
 from klogtool.log import storage
 from klogtool.log.partition import Partition
@@ -204,11 +204,13 @@ def test_damaged_objects_are_told(tmp_path: Path, suffix: str, wound: Any) -> No
             assert run(words[0], file.parent, *words[1:]).status in (0, 1, 4)
 
 
-@pytest.mark.parametrize("place", ["far://AKID:S3CR3T@{}", "far://{}?sig=S3CR3T"])
+@pytest.mark.parametrize("place", ["far://AKID:S3CR3T@{}", "far://{}?sig=S3CR3T", "http://AKID:S3CR3T@{}"])
 def test_passwords_of_a_uri_are_never_shown(
     unreliable: Unreliable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
-    def opened(place: storage.Place) -> tuple[Unreliable, str]:
+    def opened(place: storage.Place) -> tuple[Unreliable | UnreliableHttp, str]:
+        if place.scheme == "http":
+            return UnreliableHttp(unreliable, "http://AKID:S3CR3T@"), place.uri
         return unreliable, place.uri.rpartition("@")[2].removeprefix("far://").partition("?")[0]
 
     monkeypatch.setattr(storage, "_fsspec_system", opened)
