@@ -741,7 +741,7 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 active segment gone": yes(segment_gone(32), (T, What.MISSING), end=32),
     "7 active segment gone, unclean": yes(unclean(segment_gone(32)), (T, What.MISSING), end=32),
     "7 middle segment gone": yes(segment_gone(11), (T, What.MISSING)),
-    "7 first segment gone": yes(segment_gone(0), (T, What.MISSING)),
+    "7 first segment gone": yes(segment_gone(0), (T, What.PERHAPS_MISSING)),
     "7 only a log gone": yes(gone(log(11)), (T, What.MISSING), told="Found an orphaned index file"),
     "7 renamed too high, active": loses(segment_renamed(32, 35), (T, What.ENDS_EARLY), end=35),
     "7 renamed too high, active, unclean": refuses(

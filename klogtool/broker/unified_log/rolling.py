@@ -114,19 +114,14 @@ def _begin(log: LoadedLog, new_base: int) -> LogSegment:
     if new_base in log.segments:
         if active.base_offset == new_base and not active.size:
             return put_in_place(log, new_base, active)
-        raise _refused(log, new_base, f"while it already exists. Existing segment is {log.segments[new_base].log_name}")
-    if new_base < active.base_offset:
-        raise _refused(log, new_base, f"lower than start offset of the active segment {active.log_name}")
+        raise Refused(
+            f"Trying to roll a new log segment for topic partition {os.path.basename(log.draft.path)} with start "
+            f"offset {new_base} (log end offset {log.log_end_offset}) while it already exists. Existing segment is "
+            f"{log.segments[new_base].log_name}",
+            path=log.draft.path,
+            kafka_class="KafkaException",
+        )
     for kind in SEGMENT_FILES:
         log.draft.delete(build_file_name(kind, new_base))
     active.become_inactive()
     return add_segment(log, new_base)
-
-
-def _refused(log: LoadedLog, new_base: int, why: str) -> Refused:
-    return Refused(
-        f"Trying to roll a new log segment for topic partition {os.path.basename(log.draft.path)} with start offset "
-        f"{new_base} (log end offset {log.log_end_offset}) {why}",
-        path=log.draft.path,
-        kafka_class="KafkaException",
-    )
