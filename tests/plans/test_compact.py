@@ -222,6 +222,14 @@ def test_records_without_a_key_go_and_are_told(tmp_path: pathlib.Path) -> None:
     assert [r.offset for r in records_of(result_of(plan))] == [1, 2]
 
 
+def test_an_empty_key_is_a_key(tmp_path: pathlib.Path) -> None:
+    """Cleaner.shouldRetainRecord asks hasKey, which is a size of -1."""
+    folder = make(tmp_path / "t-0", {0: keyed(0, b"") + keyed(1, b"a") + keyed(2, b""), 3: keyed(3, b"b")})
+    plan = decided(folder)
+    assert plan.answer["passes"][0]["gone"] == {"superseded": 1}
+    assert [r.offset for r in records_of(result_of(plan))] == [1, 2, 3]
+
+
 def test_a_header_key_that_is_no_text_is_replaced_when_its_batch_is_built_anew(tmp_path: pathlib.Path) -> None:
     headers = (Header(b"\xed\xa0\x80", None),)
     records = [Record(0, NOW_MS, b"a", b"1"), Record(1, NOW_MS, b"b", b"2", headers), Record(2, NOW_MS, b"a", b"3")]
