@@ -226,7 +226,8 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
         for plan in plan_fixes(choice):
             show.plan(plan)
         if question.plan_out:
-            save_plans(head_of(FIX, ()), show.plans, question.plan_out)  # each plan is decided by itself
+            head = head_of(FIX, ())  # each plan is decided by itself
+            save_plans(head, show.plans, question.plan_out, quiet=reading.quiet)
         elif not reading.quiet and show.has_steps:
             show.text(NOTHING_SAVED)
     return REFUSED if show.refused else DONE

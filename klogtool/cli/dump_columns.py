@@ -116,6 +116,6 @@ def logs_of(path: str, *, quiet: bool) -> list[str]:
             f"klogtool: {folder}: left out: being deleted, stray, or a second copy",
             "To read it, name it on the command line.",
         )
-    if not logs and not left_out:
+    if not logs and not left_out and not quiet:
         note(f"klogtool: {path}: no logs in it")
     return logs

@@ -43,7 +43,8 @@ def dump_files(dumping: Dumping, values: Decoding | None) -> int:
             return _own_way(dumping.paths, stores, dump, form, tell, output, quiet=quiet)
 
         status = with_progress_bar(work, _logs(dumping, stores), wanted=dumping.reading.wants_bar)
-        for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
+        ended = dumping.arguments.files and status != DONE  # Kafka's tool dies, and reports nothing
+        for line in dump.reports.lines() if form == "text" and not ended and not quiet else ():
             output.note(line)
         output.flush()
         return FOUND if status == DONE and dump.damaged else status

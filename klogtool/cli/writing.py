@@ -343,7 +343,13 @@ def _carry_out(
         if show.refused:
             return REFUSED
         if writing.plan_out:
-            save_plans(head_of(show.command, paths), show.plans, writing.plan_out, is_applied=writing.apply)
+            save_plans(
+                head_of(show.command, paths),
+                show.plans,
+                writing.plan_out,
+                is_applied=writing.apply,
+                quiet=writing.quiet,
+            )
         if writing.output:
             with note_if_interrupted(lambda: f"{writing.output} was not written, or it is complete"):
                 carry_out_to(show.plans, os.path.abspath(paths[0]), writing.output, beside=beside)
@@ -440,13 +446,16 @@ def note_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
         raise
 
 
-def save_plans(head: Row, plans: Sequence[SavedPlan], path: str, *, is_applied: bool = False) -> None:
+def save_plans(
+    head: Row, plans: Sequence[SavedPlan], path: str, *, is_applied: bool = False, quiet: bool = False
+) -> None:
     """Save a file with the head and a line for each plan. Raises Refused if the file exists. is_applied: they are
     carried out now."""
     with output_file(path) as sink:
         sink.write(build_saved_plans(head, with_digests(plans)))
     how = "" if is_applied else f"; to carry it out: klogtool apply {quoted(path)}"
-    note(f"klogtool: plan saved{how}")
+    if not quiet:
+        note(f"klogtool: plan saved{how}")
 
 
 HOW = "--to DIR moves it to another disk, with undo; --no-undo deletes it for good."

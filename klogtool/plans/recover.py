@@ -295,7 +295,8 @@ def first_of(errors: list[KlogError]) -> KlogError:
     first = errors[0]
     if len(errors) > 1:
         others = ", ".join(str(error.path) for error in errors[1:4])
-        first.reason += f" ({len(errors) - 1} more partitions cannot be loaded: {others}{' ...' * (len(errors) > 4)})"
+        more = "1 more partition has" if len(errors) == 2 else f"{len(errors) - 1} more partitions have"
+        first.reason += f" ({more} no plan: {others}{' ...' * (len(errors) > 4)})"
     return first
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
-from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState
+from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, partition_of
@@ -223,11 +223,15 @@ def walk_files(
 def find_logs(path: str | os.PathLike[str]) -> list[str]:
     """Return the log files under a path, as `klogtool.scan` reads them; a path that is not a folder is its own log.
 
-    Raises KlogError for a folder that is neither a log dir nor a partition dir, and for a foreign file.
+    Raises KlogError for a folder that is neither a log dir nor a partition dir, for a foreign file, and for an index,
+    a checkpoint and other files of Kafka's that hold no batches.
     """
     path = os.fspath(path)
     if not os.path.isdir(path):
         check_named(path)
+        kind = parse_file_name(os.path.basename(path)).kind
+        if kind is not FileKind.FOREIGN and not kind.holds_batches:
+            raise KlogError("it holds no records: name a .log file, a partition dir or a log dir", path=path)
         return [path]
     open_path(path)
     logs = _logs_in(list_folder(path))

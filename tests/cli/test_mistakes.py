@@ -196,6 +196,16 @@ def test_what_files_leaves_unread_is_told() -> None:
     assert b"x.log" not in done.out
 
 
+def test_reports_come_also_where_another_file_is_damaged(partition: pathlib.Path) -> None:
+    index = partition / "00000000000000000007.index"
+    index.write_bytes(bytes.fromhex("00000001 00000000"))
+    report = run_apart("dump-log", partition).err
+    assert f"Mismatches in :{index}\n" in report
+    (partition / "leader-epoch-checkpoint").write_text("A")
+    done = run_apart("dump-log", partition)
+    assert (done.status, done.err.endswith(report)) == (1, True)
+
+
 def test_a_folder_without_permission_does_not_stop_the_rest(partition: pathlib.Path) -> None:
     closed = partition.parent / "a-0"
     closed.mkdir(mode=0)
@@ -223,6 +233,18 @@ def test_a_folder_that_is_linked_to_from_below_is_read_once(partition: pathlib.P
 def columns(path: pathlib.Path | str, output: pathlib.Path, *options: str) -> Done:
     pytest.importorskip("pyarrow")
     return run_apart("dump-log", path, "--format", "arrow", "--output", output, *options)
+
+
+@pytest.mark.parametrize("form", ["csv", "arrow", "parquet"])
+@pytest.mark.parametrize("name", ["00000000000000000007.index", "leader-epoch-checkpoint", "partition.metadata"])
+def test_a_file_of_kafkas_without_records_is_no_damaged_log(
+    partition: pathlib.Path, tmp_path: pathlib.Path, form: str, name: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    output = [] if form == "csv" else ["--output", tmp_path / "elsewhere"]
+    done = run_apart("dump-log", partition / name, "--format", form, *output)
+    told = "it holds no records: name a .log file, a partition dir or a log dir"
+    assert_says(done, 2, f"klogtool: {partition / name}: {told}")
 
 
 @pytest.mark.slow

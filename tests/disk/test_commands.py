@@ -174,6 +174,7 @@ def test_a_saved_plan(log_dir: pathlib.Path, box: pathlib.Path) -> None:
     assert picture(log_dir) == before
     assert [json.loads(line)["type"] for line in plan.read_bytes().splitlines()] == ["klogtool", "plan", "plan"]
     assert run("test", log_dir / "t-0", "--plan-out", plan).status == 3
+    assert run("test", log_dir / "t-0", "--plan-out", box / "another", "--quiet").told == ""
     assert run("test", log_dir / "t-0", "--plan-out", log_dir / "t-0" / "plan").status == 3
     applied = run("apply", plan, "--format", "json")
     assert applied.status == 0

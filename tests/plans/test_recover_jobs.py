@@ -49,4 +49,4 @@ def test_partitions_that_cannot_be_loaded_are_told_of_alike(log_dir: pathlib.Pat
         (path / "foo.log").touch()  # only loading shows it: what a start looks at first is told of one by one
     alone = plans(log_dir, 1)
     assert plans(log_dir, 2) == alone
-    assert "1 more partitions cannot be loaded" in alone[1]
+    assert "1 more partition has no plan" in alone[1]
