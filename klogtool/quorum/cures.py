@@ -14,7 +14,7 @@ from klogtool.causes import Text
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.causes import QuorumCure
-from klogtool.quorum.election import Election, ElectionCause, Seat
+from klogtool.quorum.election import NO_CONTROLLERS, Election, ElectionCause, Seat
 from klogtool.verify.causes import CureRemark
 from klogtool.verify.cures import FROM_A_CONTROLLER, edit, remove
 from klogtool.verify.verify_voters import with_directory_id
@@ -47,6 +47,12 @@ def _for_safety(election: Election) -> Iterator[Text]:
         for seat in empty:
             yield QuorumCure.KEEP_DOWN(path=seat.controller.path)
     elif election.lost is not None and election.best is not None:
+        best = next(seat for seat in election.seats if seat.controller.path == election.best)
+        if best.is_voter is False and best.why_not in NO_CONTROLLERS:
+            to = next((seat.controller.path for seat in election.seats if seat.is_voter), "LOGDIR")
+            yield QuorumCure.TAKE_COPY(source=election.best, path=to, folder=CLUSTER_METADATA_DIR)
+            yield QuorumCure.MAJORITY_FIRST(path=to, others=election.majority - 1)
+            return
         yield (QuorumCure.MAJORITY_FIRST(path=election.best, others=election.majority - 1))
 
 
@@ -71,6 +77,12 @@ def _old_listener(seat: Seat, election: Election) -> Text:
 def _old_node(seat: Seat, election: Election) -> Text:
     own = seat.controller.directory_id
     voter = next((voter for voter in election.voters if own and voter.directory_id == own), None)
+    settings = seat.controller.settings
+    may_vote = seat.believes or (settings is not None and settings.is_controller)
+    if voter is None and not may_vote and any(other.is_voter for other in election.seats):
+        return ""  # most likely a broker
+    if voter is None and not election.is_dynamic:
+        return QuorumCure.SAME_VOTERS()
     if voter is None:
         return QuorumCure.ADD_CONTROLLER(node=str(seat.controller.node_id))
     return QuorumCure.OLD_NODE(node=voter.id, path=_meta(seat))
@@ -179,6 +191,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ),
     ElectionCause.LEADERS_DIFFER: _one_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
+    ElectionCause.SETTINGS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
     ElectionCause.METADATA_GONE: _longer_copy,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),

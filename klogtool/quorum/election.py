@@ -71,6 +71,8 @@ class ElectionCause(Cause):
     """Too few voters are here and can be reached with a log that is no better."""
     ENDPOINTS_STALE = "voter-endpoint-stale"
     """A majority would be here, but the voters' endpoints are not where these controllers listen."""
+    SETTINGS_DIFFER = "settings-name-other-voters"
+    """controller.quorum.voters of these controllers do not name the same voters: each goes by its own."""
     LISTENER_UNKNOWN = "voter-listener-unknown"
     """The voters' record has no endpoint with its first controller.listener.names: it ends when it looks for one."""
     STALE_CANDIDATE = "stale-candidate"
@@ -197,7 +199,13 @@ class Election(Struct, frozen=True):
         """Return whether a leader is elected, with all metadata, and no controller here is shut out of the voters."""
         shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
         is_elected = self.outcome is ElectionOutcome.ELECTED and not self.causes and not shut_out
-        return is_elected and self.lost is None and not self.leader_is_empty
+        return is_elected and self.lost is None and not self.leader_is_empty and not self.begins_anew
+
+    @property
+    def begins_anew(self) -> bool:
+        """Return whether one may lead, and no copy here has any metadata: a new cluster, or one whose disks were
+        wiped."""
+        return bool(self.may_lead) and self.best is None
 
     @property
     def refused(self) -> Mapping[int, Refusal]:
@@ -235,10 +243,12 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
+    causes += [ElectionCause.SETTINGS_DIFFER] * _settings_differ(seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
     outcome = _outcome(chosen, seats, is_sure=bool(sure))
     is_refused = any(seat.controller.replay_refusal is not None for seat in chosen)
     causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
+    causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
@@ -557,6 +567,13 @@ def _may_be_two(leaders: Sequence[Seat], seats: Sequence[Seat]) -> bool:
         len(votes | others) >= needed + needed_too
         for (votes, needed), (others, needed_too) in itertools.combinations(known, 2)
     )
+
+
+def _settings_differ(seats: Sequence[Seat]) -> bool:
+    """Return whether controllers of a static quorum have other voters in their settings than others."""
+    controllers = [seat.controller for seat in seats if seat.starts and not seat.controller.is_dynamic]
+    own = [one.settings for one in controllers if one.settings is not None and one.settings.is_controller]
+    return len({frozenset(settings.voters) for settings in own if settings.voters}) > 1
 
 
 def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:

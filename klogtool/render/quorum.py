@@ -34,7 +34,7 @@ def quorum_row(election: Election) -> dict[str, object]:
         "may_lead": election.may_lead,
         "why": " ".join(_why(election)),
         "causes": [cause.value for cause in election.causes],
-        "leader_is_empty": election.leader_is_empty,
+        "leader_is_empty": election.leader_is_empty or election.begins_anew,
         "most_complete": election.best,
         "would_be_lost": [election.lost] if election.lost else [],
         "would_be_lost_records": election.lost_records,
@@ -102,6 +102,11 @@ def _why(election: Election) -> Iterator[str]:
     yield from (_cause_text(cause, election) for cause in election.causes)
     if election.leader_is_empty:
         yield "DANGER: a controller without any metadata may lead. All topics would be lost."
+    elif election.begins_anew:
+        yield (
+            "No disk here has any metadata: the cluster begins anew. That is right for one that was never started; if "
+            "it had topics, all would be lost: start a controller first whose disk has the metadata, or has its copy."
+        )
     elif election.lost is not None:
         first, last = election.lost
         what = "" if election.lost_records is None else f": {count_text(election.lost_records, 'record')} of metadata"
