@@ -151,7 +151,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         tier = None
         if question.remote is not None:
             store = open_store(question.remote, dict(map(key_of, question.key)))
-            tier = store, read_metadata(question.metadata or paths)
+            tier = store, read_metadata(question.metadata or paths, may_lack=not question.metadata)
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     diagnoses = [replace(one, notes=(*one.notes, *_walk_given_up(one.log_dirs))) for one in diagnoses]

@@ -22,7 +22,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_metadata import rebuild_metadata
 from klogtool.remote.inventory import walk_partitions
-from klogtool.remote.metadata import TOPIC
+from klogtool.remote.metadata import TOPIC, find_topic
 from klogtool.render.remote import rebuilt_row, rebuilt_text
 
 COMMAND = "remote metadata"
@@ -37,7 +37,7 @@ class RebuildQuestion(Struct, frozen=True, kw_only=True):
         int | None,
         parameter(
             "How many partitions __remote_log_metadata has (remote.log.metadata.topic.num.partitions).  [default: as "
-            "--metadata has, else 50]",
+            "the cluster's metadata or --metadata has, else 50]",
             parse=options.Number(1, MOST_PARTITIONS),
         ),
     ] = None
@@ -68,20 +68,18 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
       klogtool remote metadata s3://bucket/tier --local /data/kafka --output rebuilt
       klogtool remote metadata /mnt/tier --adopt AejNNKazRgCOP9s5ws4LnA --output rebuilt
 
-    Exit status: 0 done; 1 some objects do not say what they are, and are left out; 2 wrong usage, no such path; 3
-    refused, nothing written; 4 could not go on.
+    Exit status: 0 done; 1 some objects do not say what they are, and are left out, or some offsets are in no object; 2
+    wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     if question.adopt is not None:
         options.topic_id(question.adopt, "--adopt")
     if question.output is not None:
         check_place(question.output, None)
     opened, metadata = question.beside.open_segments(store), question.beside.read_metadata()
-    count = question.partitions or (DEFAULT_PARTITIONS if metadata is None else max(metadata.numbers) + 1)
-    if (
-        question.partitions is None
-        and metadata is None
-        and (named := _highest_number(question.beside.local)) is not None
-    ):
+    topic = find_topic((*question.beside.local, *question.beside.metadata))
+    known = topic.partitions or (None if metadata is None else max(metadata.numbers) + 1)
+    count = question.partitions or known or DEFAULT_PARTITIONS
+    if question.partitions is None and known is None and (named := _highest_number(question.beside.local)) is not None:
         note(
             f"klogtool: the log dirs have partitions of {TOPIC} up to {named}: is {count} the number that it has? "
             "Another one is given with --partitions; a broker ignores records in other partitions."
@@ -91,13 +89,13 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         raise KlogError(
             f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=opened.uri
         )
-    rebuilt = rebuild_metadata(listed, count, question.adopt, now_ms())
+    rebuilt = rebuild_metadata(opened, listed, count, question.adopt, now_ms(), topic.topic_id)
     if question.output is not None:
         write_folder(question.output, rebuilt.files, opened.uri, folders=rebuilt.folders)
     show = Show(COMMAND, screen)
     show.row(rebuilt_row(rebuilt, question.output))
     show.lines(rebuilt_text(rebuilt, question.output, is_adopted=question.adopt is not None, verbose=screen.verbose))
-    return FOUND if any(one.why is not None for one in rebuilt.left_out) else DONE
+    return FOUND if rebuilt.missing or any(one.why is not None for one in rebuilt.left_out) else DONE
 
 
 def _highest_number(log_dirs: Sequence[str]) -> int | None:

@@ -39,6 +39,7 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
     and the point says so.
     """
     store, metadata = tier or (None, None)
+    metadata = metadata if metadata is not None and metadata.numbers else None
     homes = _homes(patient)
     for partition, span in _walk_begun_elsewhere(patient):
         with suppress(KlogError):  # damage that others tell
@@ -48,7 +49,8 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
 
 def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Reason]:
     """Yield a note about logs whose older records may be in remote storage, if nothing here shows who knows them."""
-    if patient.cluster.metadata is not None or tier is not None or _homes(patient):
+    has_topic = tier is not None and bool(tier[1].numbers)
+    if patient.cluster.metadata is not None or has_topic or _homes(patient):
         return
     names = [f"{partition.topic}-{partition.partition}" for partition, _ in _walk_begun_elsewhere(patient)]
     if names:

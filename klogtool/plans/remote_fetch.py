@@ -97,7 +97,7 @@ def _confirmed(store: RemoteStore, source: LogSource) -> SoundBytes:
 def _sound_of(store: RemoteStore, source: LogSource) -> SoundBytes:
     try:
         with open_source(store, source) as file:
-            return find_sound(file, source)
+            return find_sound(store, file, source)
     except (Unsupported, Unreadable):  # another time it may be had
         raise
     except KlogError as error:

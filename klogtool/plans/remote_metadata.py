@@ -14,15 +14,19 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft
 from klogtool.format.batch import BatchOrigin, Record, build_batch
+from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.tiered.metadata_partition import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey
+from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
 from klogtool.plans.remote_fetch import recover_new
+from klogtool.remote.fetching import walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.metadata import TOPIC
+from klogtool.remote.store import RemoteStore
 
 BROKER_ID = 0  # nothing uses it but messages
 FIRST_EPOCH = 0
@@ -38,13 +42,26 @@ class UndescribedObject(Struct, frozen=True):
     why: str | None
 
 
+class LackedOffsets(Struct, frozen=True):
+    """Offsets of a partition, first and last, that no object has."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
 class RebuiltMetadata(Struct, frozen=True):
-    """files: of the partition dirs, by path. partitions: how many partitions the topic has; it must be so many."""
+    """files: of the partition dirs, by path. partitions: how many partitions the topic has; it must be so many.
+    topic_id: of the topic; None if it is not known: then the dirs lack partition.metadata, and a broker sets them
+    aside."""
 
     files: Mapping[str, Content]
     partitions: int
+    topic_id: str | None
     segments: Sequence[RemoteSegment]
     left_out: Sequence[UndescribedObject]
+    missing: Sequence[LackedOffsets]
 
     @property
     def folders(self) -> list[str]:
@@ -53,14 +70,21 @@ class RebuiltMetadata(Struct, frozen=True):
 
 
 def rebuild_metadata(
-    partitions: Iterable[ListedPartition], count: int, adopted: str | None, now_ms: int
+    store: RemoteStore,
+    partitions: Iterable[ListedPartition],
+    count: int,
+    adopted: str | None,
+    now_ms: int,
+    topic_id: str | None = None,
 ) -> RebuiltMetadata:
-    """Make the records of all segments. count: of partitions of the topic. adopted: the id of a topic that comes from
-    another cluster: its segments get one leader epoch, which no leader of this cluster is below. Raises Unreadable if
-    the store does not give what it lists."""
+    """Make the records of all segments. count: of partitions of the topic; topic_id: its id, if known. adopted: the id
+    of a topic that comes from another cluster: its segments get one leader epoch, which no leader of this cluster is
+    below. Raises Unreadable if the store does not give what it lists."""
     segments: list[RemoteSegment] = []
     left_out: list[UndescribedObject] = []
+    missing: list[LackedOffsets] = []
     for partition in partitions:
+        missing += (LackedOffsets(partition.topic, partition.partition, *one) for one in walk_holes(store, partition))
         for one in partition.segments:
             described = _described(partition, one)
             if isinstance(described, UndescribedObject):
@@ -78,9 +102,12 @@ def rebuild_metadata(
     for number, records in sorted(values.items()):
         draft = Draft(f"{TOPIC}-{number}", {})
         draft.write(build_file_name(FileKind.LOG, 0), _log(records))
+        if topic_id is not None:
+            own = build_partition_metadata(PartitionMetadata(0, parse_uuid(topic_id)))
+            draft.write(FileKind.PARTITION_METADATA.value, own)
         recover_new(draft, now_ms)
         files |= {f"{draft.path}/{name}": draft.files[name].content for name in draft.names()}
-    return RebuiltMetadata(files, count, segments, left_out)
+    return RebuiltMetadata(files, count, topic_id, segments, left_out, missing)
 
 
 def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment | UndescribedObject | None:
@@ -95,7 +122,16 @@ def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment 
     if local is not None and one.metadata.end_offset < local.start:
         return UndescribedObject(one.key, one.stored.path, None)
     # The folder decides whose segment it is: a manifest keeps the id of the topic that it was written for.
-    return replace(one.metadata, key=one.key, topic=partition.topic)
+    return replace(one.metadata, key=one.key, topic=partition.topic, end_offset=_end_of(partition, one, one.metadata))
+
+
+def _end_of(partition: ListedPartition, one: ListedSegment, known: RemoteSegment) -> int:
+    """Return the last offset of a segment as the broker had it, also if its log was cut since: a broker begins the next
+    one there. Consumers pass over what is missing then; with a hole in the metadata their offsets would be reset."""
+    if one.reached is None:
+        return known.end_offset
+    starts = (other.start_offset for other in partition.segments if other.start_offset > known.end_offset)
+    return min(starts, default=one.reached + 1) - 1
 
 
 def _values(segment: RemoteSegment) -> list[tuple[int, bytes]]:

@@ -67,6 +67,8 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
         return None
     if finding.id in _BY_KIND:
         return _BY_KIND[finding.id]()
+    if finding.id is Kind.REMOTE_GAP and finding.field is None:
+        return RemoteCure.OLDER_VERSION()
     if finding.id is Kind.REMOTE_GAP:
         passing = _passing(finding, place)
         if not place.has_objects and passing is not None:

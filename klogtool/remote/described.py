@@ -5,12 +5,14 @@ Aiven's manifests have what the broker said. Of LocalTieredStorage, names and th
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.errors import AtPath, Corrupt
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import NO_TIMESTAMP, OFFSET_ENTRIES, TIME_ENTRIES
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.format.tiered import aiven
 from klogtool.format.tiered.objects import TierLayout
@@ -23,39 +25,61 @@ from klogtool.remote.store import RemoteStore, StoredSegment
 NEAR_BYTES = 64 << 10  # of a log that is read at its end only
 
 
+class DescribedSegment(Struct, frozen=True):
+    """What objects say of a segment. reached: its log was cut, and went up to this offset at least, as an index shows,
+    or to what is left of its last batch; None: nothing shows that it was."""
+
+    segment: RemoteSegment
+    reached: int | None = None
+
+
 def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
-    """Return the metadata that a broker had for these objects. Raises KlogError, with a path, if they do not say
-    enough."""
+    """Return the metadata that a broker had for these objects, up to the last batch that is there. Raises KlogError,
+    with a path, if they do not say enough."""
+    return describe_objects(store, stored).segment
+
+
+def describe_objects(store: RemoteStore, stored: StoredSegment) -> DescribedSegment:
+    """Return what these objects say. Raises KlogError, with a path, if that is not enough."""
     if stored.layout is TierLayout.AIVEN:
         manifest = store.manifest(stored)
         if manifest is not None and manifest.segment is not None:
-            return _own(manifest.segment, stored)
+            return DescribedSegment(_own(manifest.segment, stored))
     with AtPath(stored.path_of_log):
         return _by_contents(store, stored)
 
 
-def _by_contents(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
+def _by_contents(store: RemoteStore, stored: StoredSegment) -> DescribedSegment:
     """Return what the log says, and the files of Kafka beside it."""
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
         last_entry = OFFSET_ENTRIES.last(index or b"", stored.start_offset)
-        last_offset, timestamp = _end_of(file, last_entry.position)
+        last_offset, timestamp, is_torn = _end_of(file, last_entry.position)
         size = file.size
     times = find_side_file(store, stored, FileKind.TIME_INDEX) or b""
+    last_time = TIME_ENTRIES.last(times, stored.start_offset)
+    reached = max(
+        last_offset + is_torn,
+        last_entry.offset if last_entry.position >= size else 0,
+        last_time.offset if last_time.timestamp > timestamp else 0,
+    )
+    is_cut = reached > last_offset >= stored.start_offset
     with AtPath(path_of(stored, FileKind.LEADER_EPOCH_CHECKPOINT)):
         epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
-    return RemoteSegment(
+    segment = RemoteSegment(
         stored.key,
         stored.topic,
         stored.start_offset,
         last_offset,
-        max(timestamp, TIME_ENTRIES.last(times, stored.start_offset).timestamp),
-        epochs_within(epochs, stored.start_offset, last_offset),
+        max(timestamp, last_time.timestamp),
+        # The file has no epoch that begins behind the segment: of one that was cut all of them count.
+        epochs_within(epochs, stored.start_offset, MAX_LONG if is_cut else last_offset),
         size,
         stored.newest_ms,
         SegmentState.UNKNOWN,
         not find_side_file(store, stored, FileKind.TXN_INDEX),
     ).checked()
+    return DescribedSegment(segment, reached if is_cut else None)
 
 
 def _own(said: RemoteSegment, stored: StoredSegment) -> RemoteSegment:
@@ -85,9 +109,9 @@ def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tupl
     return tuple(found)
 
 
-def _end_of(file: LogFile, start: int) -> tuple[int, int]:
-    """Return the last offset and the largest timestamp of the batches from a position on. Raises Corrupt if there is
-    none."""
+def _end_of(file: LogFile, start: int) -> tuple[int, int, bool]:
+    """Return the last offset and the largest timestamp of the batches from a position on, and whether bytes follow that
+    are no whole batch. Raises Corrupt if there is no batch."""
     frames = FrameReader(file)
     for at in (start, 0) if start else (0,):
         last_offset, timestamp = None, NO_TIMESTAMP
@@ -95,5 +119,5 @@ def _end_of(file: LogFile, start: int) -> tuple[int, int]:
             last_offset, at = frames.last_offset(frame), at + frame.size
             timestamp = max(timestamp, frames.max_timestamp(frame))
         if last_offset is not None:
-            return last_offset, timestamp
+            return last_offset, timestamp, at < file.size
     raise Corrupt("the log has no whole batch", path=file.path)

@@ -23,7 +23,7 @@ from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
-from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known
+from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.log_damage import Damage
@@ -79,7 +79,7 @@ def choose_log(
     if local is not None:
         epochs, start, end = local.epochs, local.start, local.local_start
     elif segments:
-        epochs = _newest_epochs(store, partition, segments)
+        epochs = newest_epochs(store, partition, segments)
         start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
     else:
         cure = f"klogtool remote verify {quoted(store.uri)}  # says why"
@@ -95,8 +95,11 @@ def choose_log(
     missing: list[MissingOffsets] = []
     for served in cache.walk_served(epochs, first, end):
         listed = None if served.segment is None else own.get(served.segment.key)
-        if served.segment is None or listed is None or listed.stored is None or listed.stored.log is None:
-            _add_missing(missing, served.start, served.end - 1)
+        if served.segment is None:
+            _add_missing(missing, MissingOffsets(served.start, served.end - 1))
+        elif listed is None or listed.stored is None or listed.stored.log is None:
+            path = _log_path(partition, served.segment, listed)
+            _add_missing(missing, MissingOffsets(served.start, served.end - 1, "the object does not exist", path))
         elif sources and sources[-1].listed is listed:
             sources[-1] = replace(sources[-1], last_offset=served.end - 1)
         else:
@@ -129,6 +132,9 @@ def _walk_unread(partition: ListedPartition, first_offset: int | None) -> Iterat
 def _explained(missing: MissingOffsets, unread: Iterable[_UnreadSegment], *, is_open: bool) -> Iterator[MissingOffsets]:
     """Yield missing offsets, apart those that are in objects which do not say what they are. is_open: nothing is known
     behind the last one of these."""
+    if missing.why is not None:
+        yield missing
+        return
     at, stop = missing.first_offset, (missing.last_offset or 0) + 1
     for one in unread:
         start, behind = max(at, one.start), stop if one.stop is None else min(stop, one.stop)
@@ -165,7 +171,35 @@ def cache_of_objects(segments: Iterable[RemoteSegment]) -> RemoteLogCache:
     return cache
 
 
-def _newest_epochs(
+def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple[int, int]]:
+    """Yield the offsets, first and last, that should be remote, and that no object has which says what it is: between
+    the segments, and up to the local part where that is known. A broker copies a log without a hole. Raises
+    Unreadable."""
+    segments, local = [one.metadata for one in partition.segments if one.metadata is not None], partition.local
+    if not segments:
+        return
+    start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
+    if local is not None and local.epochs:
+        start, end, epochs = local.start, local.local_start, local.epochs
+    else:
+        try:
+            epochs = newest_epochs(store, partition, segments)
+        except Unsupported:  # without the key: the manifests have them as well
+            epochs = partition.epochs
+    served = list(cache_of_objects(segments).walk_served(epochs, start, end))
+    unread = [one.start_offset for one in partition.segments if one.problem is not None]  # that is told of them
+    missing: list[MissingOffsets] = []
+    for one in served:
+        if one.segment is None:
+            _add_missing(missing, MissingOffsets(one.start, one.end - 1))
+    for hole in missing:
+        first, last = hole.first_offset, hole.last_offset or 0
+        last = min([last, *(at - 1 for at in unread if at <= last and at >= first)])
+        if first <= last:
+            yield first, last
+
+
+def newest_epochs(
     store: RemoteStore, partition: ListedPartition, segments: Sequence[RemoteSegment]
 ) -> tuple[tuple[int, int], ...]:
     """Return the leader epochs of the log up to the end of its newest segment: that has all of them."""
@@ -198,11 +232,21 @@ def _local_sources(path: str, start: int) -> Iterator[LogSource]:
             yield LogSource(base, base, None, None, segment.path, segment.size)
 
 
-def _add_missing(missing: list[MissingOffsets], first: int, last: int) -> None:
-    if missing and missing[-1].last_offset == first - 1:
-        missing[-1] = MissingOffsets(missing[-1].first_offset, last)
-    elif first <= last:
-        missing.append(MissingOffsets(first, last))
+def _add_missing(missing: list[MissingOffsets], more: MissingOffsets) -> None:
+    """Add offsets to those that are missing for the same reason."""
+    before = missing[-1] if missing else None
+    if before is not None and before.last_offset == more.first_offset - 1 and before.path == more.path:
+        missing[-1] = replace(before, last_offset=more.last_offset)
+    elif more.first_offset <= (more.last_offset or 0):
+        missing.append(more)
+
+
+def _log_path(partition: ListedPartition, segment: RemoteSegment, listed: ListedSegment | None) -> str:
+    """Return where the log of a segment should be."""
+    if listed is not None and listed.stored is not None:
+        return listed.stored.path_of_log
+    folders = (f"{one.stored.folder}/" for one in partition.segments if one.stored is not None)
+    return f"{next(folders, '')}{segment.start_offset:020d}-{segment.key.segment_id}.log"
 
 
 class SoundBytes(Struct, frozen=True):
@@ -219,7 +263,7 @@ def open_source(store: RemoteStore, source: LogSource) -> LogFile:
     return open_log(store, source.listed.stored)
 
 
-def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
+def find_sound(store: RemoteStore, file: LogFile, source: LogSource) -> SoundBytes:
     """Return the sound batches of a log. Raises KlogError where it cannot be read."""
     walk = LogWalk(file, source.base_offset, NO_CLOCK, (None, None))
     damages = list(walk.walk())
@@ -230,6 +274,8 @@ def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
     known = None if source.listed is None else source.listed.metadata
     wanted_end = source.last_offset if source.last_offset is not None else None if known is None else known.end_offset
     is_whole = known is None or has_what_is_known(known, report)
+    if source.listed is not None and is_whole:
+        is_whole = not lacks_its_time(store, source.listed, report)
     is_cut = source.last_offset is not None or source.first_offset > (known.start_offset if known is not None else 0)
     if is_cut or not is_whole:
         ranges = tuple(_cut(file, ranges, source.first_offset, wanted_end))

@@ -12,7 +12,7 @@ from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
 from klogtool.log.thread_pool import in_order
-from klogtool.remote.described import describe
+from klogtool.remote.described import describe, describe_objects
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.store import RemoteStore, StoredSegment, gave_other_bytes
@@ -21,13 +21,15 @@ JOBS = 8  # requests at a time: an object store answers late, and many at once
 
 
 class ListedSegment(Struct, frozen=True):
-    """A segment by its metadata, by its objects, or both. problem: why its objects do not say what it is."""
+    """A segment by its metadata, by its objects, or both. problem: why its objects do not say what it is. reached: of
+    objects without metadata whose log was cut: it went up to this offset at least."""
 
     key: SegmentKey
     start_offset: int
     metadata: RemoteSegment | None
     stored: StoredSegment | None
     problem: KlogError | None = None
+    reached: int | None = None
 
     @property
     def state(self) -> SegmentState:
@@ -77,6 +79,18 @@ class ListedPartition(Struct, frozen=True):
         return max((one.metadata.end_offset + 1 for one in self.segments if one.metadata is not None), default=None)
 
     @property
+    def holes(self) -> list[tuple[int, int]]:
+        """Return the offsets, first and last, between the lowest and the highest that no object has."""
+        found, at = list[tuple[int, int]](), self.start_offset or 0
+        for start, end in sorted((one.start_offset, one.metadata.end_offset) for one in self.stored if one.metadata):
+            if at < start:
+                found.append((at, start - 1))
+            at = max(at, end + 1)
+        end = self.end_offset or 0
+        is_known = all(one.problem is None for one in self.segments)
+        return [] if not is_known else [*found, (at, end - 1)] if at < end else found
+
+    @property
     def epochs(self) -> tuple[tuple[int, int], ...]:
         """The leader epochs, with the lowest offset that a segment has of each."""
         lowest: dict[int, int] = {}
@@ -105,7 +119,10 @@ def walk_partitions(
 
 def _described(store: RemoteStore, stored: StoredSegment) -> ListedSegment:
     try:
-        return ListedSegment(stored.key, stored.start_offset, describe(store, stored), stored)
+        found = describe_objects(store, stored)
+        if found.reached is not None and not store.is_local and describe_objects(store, stored) != found:
+            raise gave_other_bytes(stored.path_of_log)
+        return ListedSegment(stored.key, stored.start_offset, found.segment, stored, reached=found.reached)
     except KlogError as error:
         return ListedSegment(stored.key, stored.start_offset, None, stored, _read_again(store, stored, error))
 

@@ -1,15 +1,19 @@
 """What `__remote_log_metadata` says: its records in order, and the newest state of each segment.
 
 A broker reads all of the topic at its start, and so does this. Of several copies of a partition of the topic, the one
-that goes furthest counts.
+that goes furthest in the newest leader epoch counts.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.copies.leadership import history_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
@@ -32,7 +36,8 @@ _SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataU
 class RemoteMetadata(Struct):
     """caches: by topic id and partition. problems: where the topic cannot be read. names: topics by id. dropped: how
     many events Kafka does not take. numbers: the partitions of the topic that are here; unread: those that cannot be
-    read to their end. homes: which of them has a topic partition."""
+    read to their end. homes: which of them has a topic partition. count: how many partitions the topic has, by the
+    cluster's metadata; None if that is not here."""
 
     caches: dict[tuple[str, int], RemoteLogCache] = field(default_factory=dict)
     problems: list[KlogError] = field(default_factory=list)
@@ -41,6 +46,7 @@ class RemoteMetadata(Struct):
     numbers: set[int] = field(default_factory=set)
     unread: set[int] = field(default_factory=set)
     homes: dict[tuple[str, int], int] = field(default_factory=dict)
+    count: int | None = None
 
     def knows(self, topic_id: str | None, partition: int) -> bool:
         """Return whether it has segments of a partition that are not deleted."""
@@ -60,7 +66,8 @@ class RemoteMetadata(Struct):
         """Return which partition of the topic would have the records of a topic partition, if it is not here, or not
         whole.
 
-        How many partitions the topic has is known only by which records are where, so with few records this is a guess.
+        Without the cluster's metadata, only which records are where shows how many partitions the topic has, so with
+        few records this is a guess.
         """
         if (home := self.homes.get((topic_id, partition))) is not None:
             return home if home in self.unread else None
@@ -69,8 +76,10 @@ class RemoteMetadata(Struct):
 
     def _possible_counts(self) -> list[int]:
         """Return how many partitions the topic may have: as many as are here, or the default, unless records say no."""
-        least = max(self.numbers) + 1
-        if not self.homes:
+        if self.count is not None:
+            return [self.count]
+        least = max(self.numbers, default=-1) + 1
+        if not self.homes and 0 < least == len(self.numbers):  # all are here, and there is no record
             return [least]
         counts = dict.fromkeys([least, max(least, DEFAULT_PARTITIONS)])
         return list(filter(self._is_count, counts)) or [next(filter(self._is_count, range(least, MOST_COUNT)), least)]
@@ -79,12 +88,31 @@ class RemoteMetadata(Struct):
         return all(metadata_partition(*key, count) == home for key, home in self.homes.items())
 
 
-def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
-    """Read the topic in these log dirs, or partition dirs of it.
+class MetadataTopic(Struct, frozen=True):
+    """What log dirs say of the topic itself, None if they do not: its id, and how many partitions it has."""
+
+    topic_id: str | None
+    partitions: int | None
+
+
+def find_topic(log_dirs: Sequence[str]) -> MetadataTopic:
+    """Look for the topic in the cluster's metadata in these log dirs; its id also in its partition dirs."""
+    dirs = [path for path in log_dirs if isinstance(open_path(path), LogDir)]
+    for folder in (os.path.join(path, CLUSTER_METADATA_DIR) for path in dirs):
+        cluster = read_cluster_metadata(folder) if os.path.isdir(folder) else None
+        topic_id = None if cluster is None else cluster.topic_ids.get(TOPIC)
+        if cluster is not None and topic_id is not None:
+            return MetadataTopic(topic_id, len(cluster.replicas.get(topic_id, ())) or None)
+    of_topic = (one for path in dirs for one in LogDir(path).partitions if one.topic == TOPIC and not one.state.value)
+    return MetadataTopic(next((one.topic_id for one in of_topic if one.topic_id is not None), None), None)
+
+
+def read_metadata(log_dirs: Sequence[str], *, may_lack: bool = False) -> RemoteMetadata:
+    """Read the topic in these log dirs, or partition dirs of it. may_lack: none of them needs to have it.
 
     Raises KlogError if one of them cannot be opened, or none has the topic.
     """
-    metadata = RemoteMetadata()
+    metadata = RemoteMetadata(count=find_topic(log_dirs).partitions)
     for partition in _best(log_dirs):
         number = partition.partition or 0
         metadata.numbers.add(number)
@@ -94,7 +122,7 @@ def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
         except KlogError as error:
             metadata.problems.append(error.at_path(partition.path))
             metadata.unread.add(number)
-    if not metadata.numbers:
+    if not metadata.numbers and not may_lack:
         raise KlogError(
             f"no partition of {TOPIC} is in it: name all log dirs that have one with --metadata; if it is lost, "
             "klogtool remote metadata builds it from the objects",
@@ -104,16 +132,18 @@ def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
 
 
 def _best(log_dirs: Sequence[str]) -> list[Partition]:
-    """Return the copy of each partition of the topic that goes furthest."""
-    best: dict[int, tuple[int, Partition]] = {}
+    """Return the copy of each partition of the topic that goes furthest: in the newest leader epoch, as the copy of the
+    one that led last."""
+    best: dict[int, tuple[tuple[int, int], Partition]] = {}
     for path in log_dirs:
         opened = open_path(path)
         for partition in LogDir(path).partitions if isinstance(opened, LogDir) else [Partition(path)]:
             if partition.topic != TOPIC or partition.partition is None or partition.state.value:
                 continue
             end = find_log_end(partition) or 0
-            if end > best.get(partition.partition, (-1, partition))[0]:
-                best[partition.partition] = end, partition
+            rank = history_of(partition, end).latest_epoch, end
+            if partition.partition not in best or rank > best[partition.partition][0]:
+                best[partition.partition] = rank, partition
     return [partition for _, (_, partition) in sorted(best.items())]
 
 

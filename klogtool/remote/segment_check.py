@@ -13,6 +13,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop
 from klogtool.format.indexes import (
     OFFSET_ENTRIES,
+    TIME_ENTRIES,
     sanity_check_offset_index,
     sanity_check_time_index,
     sanity_check_txn_index,
@@ -304,7 +305,9 @@ class _Check:
         """Yield the offsets of the segment that no batch has, if the log is not what the metadata says: a consumer
         passes over them. In one that is, offsets are missing where they were compacted."""
         known = self._segment.metadata
-        if known is None or has_what_is_known(known, self.report):
+        if known is None or (
+            has_what_is_known(known, self.report) and not lacks_its_time(self._store, self._segment, self.report)
+        ):
             return
         frames, position, at = FrameReader(file), 0, known.start_offset
         while at <= known.end_offset and isinstance(frame := frames.find(position, file.size), Frame):
@@ -328,6 +331,10 @@ class _Check:
                 yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, None, None, *span, Consumer.SKIPPED)
             if not self._lost:
                 yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, first_offset=first, last_offset=last)
+        elif self._lost and has_what_is_known(known, report):
+            reason = RemoteCause.ENDS_BEFORE_INDEX(last=last, end=known.end_offset)
+            for span in self._lost:
+                yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, None, None, *span, Consumer.SKIPPED)
         strange = [run for run in report.epochs if run.epoch >= 0 and not _has_epoch(known, run)]
         if strange:
             reason = RemoteCause.OTHER_EPOCH(epochs=tuple(dict.fromkeys(run.epoch for run in strange)))
@@ -352,6 +359,18 @@ def has_what_is_known(known: RemoteSegment, report: SegmentReport) -> bool:
     first, last = report.first_offset, report.last_offset
     is_within = first is not None and last is not None and known.start_offset <= first <= last <= known.end_offset
     return known.size in (None, report.size) and is_within
+
+
+def lacks_its_time(store: RemoteStore, segment: ListedSegment, report: SegmentReport) -> bool:
+    """Return whether the time index ends with the largest time of the metadata, at an offset behind the log: so the log
+    was cut before its metadata was rebuilt, and has the size that this says. Raises KlogError."""
+    known, stored = segment.metadata, segment.stored
+    if known is None or stored is None or stored.layout is TierLayout.AIVEN:  # a manifest has the size
+        return False
+    if known.max_timestamp_ms <= report.largest_timestamp:
+        return False
+    entry = TIME_ENTRIES.last(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", known.start_offset)
+    return entry.timestamp == known.max_timestamp_ms and report.next_offset <= entry.offset <= known.end_offset
 
 
 def _has_epoch(segment: RemoteSegment, run: EpochRun) -> bool:

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import from_text
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
+from klogtool.log.file import Unreadable
 from klogtool.log.thread_pool import in_order
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
+from klogtool.remote.fetching import walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
 from klogtool.remote.local import LocalLog, LocalLogs
@@ -108,7 +110,7 @@ class _Partition:
     """One partition: what its findings need."""
 
     def __init__(self, store: RemoteStore, terms: StoreTerms, partition: ListedPartition) -> None:
-        self._terms, self._partition = terms, partition
+        self._store, self._terms, self._partition = store, terms, partition
         self.segments, self.local = partition.segments, partition.local
         metadata, key = terms.metadata, (partition.topic_id, partition.partition)
         self._cache = RemoteLogCache() if metadata is None else metadata.caches.get(key, RemoteLogCache())
@@ -163,7 +165,7 @@ class _Partition:
             reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{TOPIC}-{self._missing_home}")
             yield Finding(Kind.REMOTE_UNCHECKED, self._folder, reason, field=Unhelped.METADATA)
             summary.was_without_help = True
-        yield from self._gaps()
+        yield from self._gaps(summary)
 
     def _as_met(self, segment: ListedSegment, finding: Finding) -> Finding:
         """Return the finding with the offsets at which consumers meet it: none, if nobody reads the segment there."""
@@ -238,8 +240,16 @@ class _Partition:
         name = f"{segment.start_offset:020d}-{segment.key.segment_id}"
         return segment.stored.path if segment.stored is not None else f"{self._folder}/{name}"
 
-    def _gaps(self) -> Iterator[Finding]:
+    def _gaps(self, summary: Summary) -> Iterator[Finding]:
         """Yield offsets that are neither local nor served from a segment."""
+        if self._terms.metadata is None:
+            try:
+                for first, last in walk_holes(self._store, self._partition):
+                    yield Finding(Kind.REMOTE_GAP, self._folder, RemoteCause.NO_OBJECT_HAS(), None, None, first, last)
+            except Unreadable as error:
+                reason = from_text(error.reason)
+                yield Finding(Kind.REMOTE_UNCHECKED, error.path or self._folder, reason, field=Unhelped.STORE)
+                summary.was_without_help = True
         if self.local is None:
             return
         for start, end in _joined(one for one in self._served or () if one.segment is None):

@@ -14,7 +14,7 @@ from klogtool.escape import quoted
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import SegmentState
 from klogtool.plans.remote_fetch import FetchedLog
-from klogtool.plans.remote_metadata import RebuiltMetadata
+from klogtool.plans.remote_metadata import LackedOffsets, RebuiltMetadata
 from klogtool.remote.fetching import LogChoice, MissingOffsets
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.store import RemoteStore
@@ -35,7 +35,8 @@ _OTHERS = {
 
 
 class RemotePartitionRow(Struct, frozen=True, tag_field="type", tag="partition"):
-    """A partition. end_offset: exclusive. states: null without metadata. The last three: null without a log dir."""
+    """A partition. end_offset: exclusive. states: null without metadata. log_start_offset and the two after it: null
+    without a log dir. missing: offsets, first and last, between start and end that no object has."""
 
     topic: str
     topic_id: str
@@ -50,6 +51,7 @@ class RemotePartitionRow(Struct, frozen=True, tag_field="type", tag="partition")
     log_start_offset: int | None
     local_start_offset: int | None
     log_end_offset: int | None
+    missing: list[tuple[int, int]]
 
 
 class RemoteSegmentRow(Struct, frozen=True, tag_field="type", tag="segment"):
@@ -109,6 +111,7 @@ def listed_rows(partition: ListedPartition) -> Iterator[Struct]:
         None if local is None else local.start,
         None if local is None else local.local_start,
         None if local is None else local.end,
+        partition.holes,
     )
     for segment in partition.segments:
         yield segment_row(partition, segment)
@@ -179,6 +182,9 @@ def listed_text(partition: ListedPartition, *, verbose: bool) -> Iterator[str]:
     stored = f"{count_text(len(partition.stored), 'segment')}, {count_text(partition.size, 'byte')}"
     yield f"{partition.topic}-{partition.partition}  {partition.topic_id}  {layout}"
     yield f"  offsets {partition.start_offset:,} to {end}, {_epochs_text(partition.epochs)}; {stored}"
+    if holes := partition.holes:
+        more = f" and {len(holes) - MOST_NAMED:,} more ranges" if len(holes) > MOST_NAMED else ""
+        yield f"  no object has {', '.join(offsets_text(*one) for one in holes[:MOST_NAMED])}{more}"
     if partition.has_metadata:
         yield f"  metadata: {_states_text(partition)}"
     elif partition.stored:
@@ -318,7 +324,7 @@ class LeftOutRow(Struct, frozen=True):
 
 
 class RebuiltMetadataRow(Struct, frozen=True, tag_field="type", tag="answer"):
-    """The answer. partitions: of the topic; folders: those that have records."""
+    """The answer. partitions: of the topic; folders: those that have records. missing: offsets that no object has."""
 
     command: str
     output: str | None
@@ -326,13 +332,20 @@ class RebuiltMetadataRow(Struct, frozen=True, tag_field="type", tag="answer"):
     folders: list[str]
     segments: int
     left_out: list[LeftOutRow]
+    missing: list[LackedOffsets]
 
 
 def rebuilt_row(rebuilt: RebuiltMetadata, output: str | None) -> RebuiltMetadataRow:
     """Return the row."""
     left_out = [LeftOutRow(one.path, one.why) for one in rebuilt.left_out]
     return RebuiltMetadataRow(
-        "remote metadata", output, rebuilt.partitions, rebuilt.folders, len(rebuilt.segments), left_out
+        "remote metadata",
+        output,
+        rebuilt.partitions,
+        rebuilt.folders,
+        len(rebuilt.segments),
+        left_out,
+        list(rebuilt.missing),
     )
 
 
@@ -343,13 +356,21 @@ def rebuilt_text(rebuilt: RebuiltMetadata, output: str | None, *, is_adopted: bo
     yield f"{count_text(len(rebuilt.segments), 'segment')} in {folders}, of {partitions}"
     left_out = [KlogError(one.why or "below the start of the log", path=one.path) for one in rebuilt.left_out]
     yield from (f"  left out: {line}" for line in unread_lines(left_out, verbose=verbose))
+    for lacked in rebuilt.missing[:MOST_NAMED]:
+        offsets = offsets_text(lacked.first_offset, lacked.last_offset)
+        yield f"  MISSING {lacked.topic}-{lacked.partition} {offsets}: no object has them"
+    if (more := len(rebuilt.missing) - MOST_NAMED) > 0:
+        yield f"  and {more:,} more such ranges (--json names all)"
     if output is None:
         yield "Nothing was written. --output DIR writes the partition dirs."
         return
     yield "While all brokers are stopped, in each log dir that has the partition dir of the same name:"
     for name in rebuilt.folders:
         yield f"  mv LOGDIR/{name} ELSEWHERE/ && cp -r {quoted(os.path.join(os.path.abspath(output), name))} LOGDIR/"
-    yield "Keep the file partition.metadata of the old dir, and delete the topic's lines in the checkpoints of LOGDIR."
+    yield "Delete the topic's lines in the checkpoints of LOGDIR."
+    if rebuilt.topic_id is None:
+        yield "Keep the file partition.metadata of the old dirs: a broker sets a dir without it aside (-stray). If they"
+        yield "are gone, name the log dir that has __cluster_metadata-0 with --local: it has the topic's id."
     if is_adopted:
         yield "For the adopted topic: its local dirs have a leader-epoch-checkpoint with the one entry `0 0`, its lines"
         yield "in log-start-offset-checkpoint are the starts of the segments, and remote-log-index-cache is emptied."

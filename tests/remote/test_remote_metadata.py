@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem
+from quorums import Disk
+from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
+from klogtool.format.tiered.metadata_partition import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
-from klogtool.remote.metadata import read_metadata
+from klogtool.log.partition import Partition
+from klogtool.remote.metadata import TOPIC, read_metadata
 
 Path = pathlib.Path
+TOPIC_ID = "kAhN5UfKTXmouKliDVLmuw"
 
 
 def rebuild(*words: str) -> tuple[int, dict[str, Any]]:
@@ -85,3 +89,33 @@ def test_what_does_not_say_what_it_is_is_left_out_and_said(tmp_path: Path) -> No
 def test_manifests_are_enough_without_a_key(tmp_path: Path) -> None:
     status, answer = rebuild(str(SEALED), "--output", str(tmp_path / "new"))
     assert (status, answer["segments"]) == (0, 10)
+
+
+def test_the_topic_itself_is_known_by_the_clusters_metadata(tmp_path: Path) -> None:
+    """Its id, without which a broker sets the dirs aside, and its number of partitions: without any of its dirs."""
+    topic = ("TopicRecord", 0, {"name": TOPIC, "topicId": TOPIC_ID})
+    placed = [
+        ("PartitionRecord", 0, {"partitionId": n, "topicId": TOPIC_ID, "replicas": [1], "isr": [1]}) for n in range(7)
+    ]
+    disk = Disk(tmp_path, 1).records(1, 1, topic)
+    for one in placed:
+        disk.records(1, 1, one)
+    status, answer = rebuild(str(ZSTD), "--local", str(disk.path), "--output", str(tmp_path / "new"))
+    assert (status, answer["partitions"]) == (0, 7)
+    for folder in (tmp_path / "new").iterdir():
+        assert Partition(str(folder)).topic_id == TOPIC_ID
+    # An empty partition of the topic: how many there are decides whether it is the one that should have records.
+    (disk.path / f"{TOPIC}-0").mkdir()
+    (disk.path / f"{TOPIC}-0/00000000000000000000.log").touch()
+    metadata = read_metadata([str(disk.path)])
+    assert (metadata.numbers, metadata.count) == ({0}, 7)
+    (key,) = {(one.key.topic_id, one.key.partition) for one in read_metadata([str(tmp_path / "new")]).segments()}
+    assert metadata.missing_home(*key) == metadata_partition(*key, 7) != 0
+
+
+def test_a_doctor_goes_on_without_the_topic(tmp_path: Path) -> None:
+    log_dir, store = tiered_log_dir(tmp_path)
+    shutil.rmtree(log_dir / f"{TOPIC}-0")
+    done = run_here(["doctor", str(log_dir), "--remote", str(store)], ROOT)
+    assert (done.status, done.err) == (0, "")
+    assert run_here(["doctor", str(log_dir), "--remote", str(store), "--metadata", str(log_dir)], ROOT).status == 2

@@ -22,6 +22,7 @@ from running import ROOT, run_here, tree_of
 from klogtool.format.batch import Record
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.segment import Segment
+from klogtool.remote.metadata import read_metadata
 from klogtool.remote.store import open_store
 from klogtool.testing import wounds
 from klogtool.verify.findings import Kind
@@ -611,3 +612,75 @@ def lose_before(log_dir: Path, store: Path, *, segments: int) -> None:
             file.unlink()
     for file in store.rglob("*.*"):
         os.utime(file, (1_700_000_000, 1_700_000_000))
+
+
+def cut_in_two(log_dir: Path, store: Path) -> Path:
+    """Cut the log of the second segment between its batches, where a leader epoch ends; return the log."""
+    log = sorted(store.glob("t-0-*/*.log"))[1]
+    first = 12 + int.from_bytes(log.read_bytes()[8:12], "big")
+    log.write_bytes(log.read_bytes()[:first])
+    for file in (log_dir / "t-0").iterdir():
+        if file.name[:20].isdigit() and int(file.name[:20]) < 160:
+            file.unlink()
+    return log
+
+
+def test_holes_between_objects_are_found_without_metadata(tmp_path: Path) -> None:
+    log_dir, store = tiered_log_dir(tmp_path)
+    assert verify(str(store)) == (0, [])
+    log = cut_in_two(log_dir, store)
+    for words in ([str(store)], [str(store), "--local", str(log_dir)]):
+        status, rows = verify(*words)
+        assert (status, ("remote-gap", None, 60, 79) in told(rows)) == (1, True)
+        assert all("klogtool remote metadata" not in row["cure"] for row in rows)
+    for file in log.parent.glob(f"{log.stem}.*"):
+        file.unlink()
+    status, rows = verify(str(store))
+    assert (status, told(rows)) == (1, {("remote-gap", None, 40, 79)})
+    done = run_here(["remote", "ls", str(store)], ROOT)
+    assert b"no object has offsets 40 to 79" in done.out
+    for file in sorted(store.glob("t-0-*/*"))[-5:]:  # the last one: what is behind it is local
+        file.unlink()
+    assert ("remote-gap", None, 120, 159) in told(verify(str(store), "--local", str(log_dir))[1])
+
+
+def test_a_log_that_was_cut_before_its_metadata_was_rebuilt(tmp_path: Path) -> None:
+    """The metadata says what the broker's own said, with the end and the epochs of what was lost."""
+    log_dir, store = tiered_log_dir(tmp_path)
+    own = read_metadata([str(log_dir)])
+    cut_in_two(log_dir, store)
+    done = run_here(
+        ["remote", "metadata", str(store), "--partitions", "1", "--output", str(tmp_path / "o"), "--json"], ROOT
+    )
+    lacked = {"topic": "t", "partition": 0, "first_offset": 60, "last_offset": 79}
+    assert (done.status, json.loads(done.out.splitlines()[-1])["missing"]) == (1, [lacked])
+    rebuilt = read_metadata([str(tmp_path / "o/__remote_log_metadata-0")])
+    assert {(one.end_offset, one.epochs) for one in rebuilt.segments()} == {
+        (one.end_offset, one.epochs) for one in own.segments()
+    }
+    words = [str(store), "--metadata", str(tmp_path / "o/__remote_log_metadata-0"), "--local", str(log_dir)]
+    status, rows = verify(*words)
+    assert (status, ("remote-mismatch", "skipped", 60, 79) in told(rows)) == (1, True)
+    fetched = run_here(["remote", "fetch", words[0], "t-0", *words[1:], "--output", str(tmp_path / "t-0")], ROOT)
+    assert (fetched.status, b"MISSING offsets 60 to 79" in fetched.out) == (1, True)
+
+
+def test_the_copy_of_the_newest_leader_counts(tmp_path: Path) -> None:
+    """Another broker led the metadata topic last: its copy is shorter, and has the deletion that was written then."""
+    log_dir, _ = tiered_log_dir(tmp_path)
+    other = tmp_path / "other"
+    shutil.copytree(log_dir, other)
+    log = other / "__remote_log_metadata-0/00000000000000000000.log"
+    key = next(read_metadata([str(log_dir)]).segments())
+    known = [batch.last_offset for batch in Segment(str(log)).batches()][-1]
+    words = {"topicIdPartition": {"name": "t", "id": key.key.topic_id, "partition": 0}, "id": key.key.segment_id}
+    update = {"remoteLogSegmentId": words, "brokerId": 1, "eventTimestampMs": 1, "customMetadata": None}
+    value = build_metadata_record("RemoteLogSegmentMetadataUpdateRecord", 0, {**update, "remoteLogSegmentState": 2})
+    append_bytes(log, build_batch([Record(known + 1, 1, None, value)], partition_leader_epoch=5))
+    (log.parent / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n5 {known + 1}\n")
+    late = [Record(known + 1 + n, 1, None, value) for n in range(3)]
+    append_bytes(log_dir / "__remote_log_metadata-0" / log.name, build_batch(late, partition_leader_epoch=0))
+    for dirs in ([log_dir, other], [other, log_dir]):
+        metadata = read_metadata([str(one) for one in dirs])
+        states = [one.state.value for one in metadata.segments()]
+        assert (metadata.dropped, states.count("DELETE_SEGMENT_STARTED")) == (0, 1)
