@@ -186,7 +186,6 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     levels = list(walk_level_points(found.cluster, patient.rules))
     rooms = rooms_of(_growths(found, patient))
     view = view_quorum(patient, how.controllers)
-    lead = lead_of(view, patient)
     forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, patient))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
@@ -217,7 +216,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     leads_off = len(off) < len(found.log_dirs) and leads_in(found.cluster, off)
     skips_leaders = leads_off and not has_eligible_replicas(found.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
-    unread = [error for error in tiered if isinstance(error, KlogError)]
+    lead = lead_of(view, patient)
     starts = Starts.REFUSES if lead.elected is False else _starts(points, patient, named)
     return Diagnosis(
         how.circumstances.kafka,
@@ -229,7 +228,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
             *_notes(found, patient, how, view),
             *_unled(off if leads_off else [], skips=skips_leaders),
             *walk_room_notes(rooms),
-            *map(str, unread),
+            *(str(error) for error in tiered if isinstance(error, KlogError)),
         ),
         _seconds(found.rehearsed, how),
         how.quick,

@@ -32,7 +32,15 @@ from klogtool.log.file import LogFile
 from klogtool.log.folder import find_nested_logs, list_folder
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.causes import NameCause
-from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, moving_up, renaming, unpacking
+from klogtool.verify.cures import (
+    MOST_MAGIC_BYTES,
+    is_packed,
+    move_out_of_partition,
+    moving_up,
+    renaming,
+    unpacking,
+    unpacking_into,
+)
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
@@ -40,6 +48,7 @@ from klogtool.verify.stops import Stop, reason_of_stop, refuses, stop_of
 from klogtool.verify.swaps import JudgedSwaps
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+_OFFSET_BYTES = 8  # a batch begins with its base offset
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
 
@@ -174,7 +183,26 @@ def _judge(layout: Layout, file: FileName) -> Finding | None:
         return _judge_offset(layout, file, path)
     if file.kind in TEXT_KINDS or (file.kind is FileKind.QUORUM_STATE and layout.is_metadata):
         return None
-    return Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_OF_PARTITION())
+    return _beside_empty(layout, path, file) or Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_OF_PARTITION())
+
+
+def _beside_empty(layout: Layout, path: str, file: FileName) -> Finding | None:
+    """Return a finding if a file is beside an empty segment of its name, as logrotate leaves both: a plain one that
+    begins with an offset of the segment is what that had."""
+    log = find_renamed_log(file.name)
+    if log is None or log not in layout.segments.values() or os.path.getsize(layout.path_of(log)):
+        return None
+    with LogFile(path) as opened:
+        start = opened.read(0, _OFFSET_BYTES)
+    if is_packed(start):
+        cure = unpacking_into(path, layout.path_of(log), over=False) if path.endswith(".gz") else None
+        return Finding(Kind.FOREIGN_FILE, path, NameCause.BESIDE_EMPTY_PACKED(log=log), cured_by=cure)
+    base, first = parse_base_offset(log), int.from_bytes(start[:_OFFSET_BYTES], "big")
+    following = min((other for other in layout.segments if other > base), default=MAX_LONG)
+    if len(start) < _OFFSET_BYTES or not base <= first < following:
+        return None
+    cure = renaming(path, layout.path_of(log), over_empty=True)
+    return Finding(Kind.FOREIGN_FILE, path, NameCause.BESIDE_EMPTY(log=log), cured_by=cure, loses=True)
 
 
 def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:

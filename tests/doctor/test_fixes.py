@@ -51,6 +51,7 @@ BY_HAND = {
     "7 only a log gone",
     "7 torn first segment",
     "7 base offset far ahead, from 0",
+    "8 only .log.swap, a folder in place of the active .index",
     "9 log missing, no snapshot",
     "9 half of the log is zeros",
     "9 last batch torn",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pathlib
 import shlex
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -45,6 +47,30 @@ def test_a_file_that_is_not_a_partitions_is_a_note(partition: pathlib.Path, name
     (partition / name).write_bytes(b"")
     assert ("foreign-file", name) in told(run_verify(partition)[0])
     assert found(partition) == []
+
+
+@pytest.mark.parametrize("suffix", [".1", ".bak", ".1.gz"])
+def test_what_an_emptied_segment_had(partition: pathlib.Path, suffix: str) -> None:
+    """logrotate leaves an empty file and one beside it. Its cure gives every byte back."""
+    log = partition / LOG
+    before = log.read_bytes()
+    beside = log.with_name(LOG + suffix)
+    beside.write_bytes(gzip.compress(before) if suffix.endswith(".gz") else before)
+    log.write_bytes(b"")
+    finding = next(one for one in run_verify(partition)[0] if one.path == str(beside))
+    assert (finding.id, finding.loses) == ("foreign-file", suffix != ".1.gz")
+    assert finding.severity.value == ("error" if finding.loses else "info")
+    subprocess.run(["bash", "-c", str(finding.cure)], check=True)
+    assert log.read_bytes() == before
+
+
+def test_a_file_beside_an_empty_segment_may_be_anothers(partition: pathlib.Path) -> None:
+    (partition / LOG).write_bytes(b"")
+    beside = partition / f"{LOG}.old"
+    for content in (b"", b"notes", (35).to_bytes(8, "big"), (1 << 62).to_bytes(8, "big")):
+        beside.write_bytes(content)
+        finding = next(one for one in run_verify(partition)[0] if one.path == str(beside))
+        assert (finding.cured_by, finding.severity.value) == (None, "info")
 
 
 def test_a_text_file_that_was_being_written_is_nothing(partition: pathlib.Path) -> None:
