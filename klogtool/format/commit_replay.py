@@ -1,9 +1,9 @@
 """What a log of `__consumer_offsets` commits, record by record, as the group coordinator loads it.
 
-Of each key (group, topic, partition) one record stays: the one with the largest offset that counts. A record of a
-producer counts when its transaction is committed; a tombstone counts at once. Sources: OffsetMetadataManager.replay and
-replayEndTransactionMarker, CoordinatorLoaderImpl.processMemoryRecords. Kafka forgets what is pending when it replays a
-tombstone; here the tombstone stays, and its larger offset has the same effect.
+Of each key (group, topic, partition) one record stays: the last one that counts. A record of a producer counts when its
+transaction is committed, unless one with a larger offset counts already; a tombstone counts at once. Sources:
+OffsetMetadataManager.replay and replayEndTransactionMarker, CoordinatorLoaderImpl.processMemoryRecords. Kafka forgets
+what is pending when it replays a tombstone; here the tombstone stays, and its larger offset has the same effect.
 
 The kernel's class of this name (kernels/_offsets.pxi) does the same, and is fast.
 """
@@ -87,15 +87,15 @@ class CommitReplay:
         if producer_id != NO_PRODUCER_ID and value is not None:
             self._pending.setdefault(producer_id, {})[name] = commit
         else:
-            self._keep(name, commit)
+            self._rows[name] = commit._replace(producer_id=NO_PRODUCER_ID)
 
     def end_txn(self, producer_id: int, is_commit: bool, timestamp: int) -> None:
         """Take the marker that ends a transaction."""
         if timestamp > self.at_ms:
             return
         for name, commit in self._pending.pop(producer_id, {}).items():
-            if is_commit:
-                self._keep(name, commit)
+            if is_commit and self._is_later(name, commit.offset):
+                self._rows[name] = commit._replace(producer_id=NO_PRODUCER_ID)
 
     def note_odd(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Keep a record that is no plain commit: only its schema says whether a coordinator can read it."""
@@ -119,10 +119,6 @@ class CommitReplay:
             for name, commit in names.items()
             if self._is_later(name, commit.offset)
         ]
-
-    def _keep(self, name: bytes, commit: KeptCommit) -> None:
-        if self._is_later(name, commit.offset):
-            self._rows[name] = commit._replace(producer_id=NO_PRODUCER_ID)
 
     def _is_later(self, name: bytes, offset: int) -> bool:
         return name not in self._rows or offset > self._rows[name].offset

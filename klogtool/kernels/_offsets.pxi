@@ -214,6 +214,8 @@ cdef class CommitReplay:
             return _REFERENCE
         if crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM) != <uint32_t> be32(b + BATCH_CRC):
             return _REFERENCE
+        if self.batches and base_offset < self.next_offset:
+            return _REFERENCE  # it tells of offsets that go back
         if base_offset + delta < self.log_start_offset:
             return _DONE
         if attributes & CONTROL_BIT:
@@ -326,7 +328,7 @@ cdef class CommitReplay:
         if main < 0:
             return False
         if w.producer_id == -1 or w.value_size < 0:
-            return w.offset <= self.rows[main].offset or self.keep(&self.rows[main], w)
+            return self.keep(&self.rows[main], w)
         row = self.row_of(w.high ^ mixed(<uint64_t> w.producer_id ^ self.k0),
                           w.low ^ mixed(<uint64_t> w.producer_id ^ self.k1))
         if row < 0 or not self.open_row(row, main, w.producer_id):

@@ -124,7 +124,9 @@ def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -
     yield f"{text}; {count_text(len(result.logs), 'partition')} of __consumer_offsets read"
     if any(ranges.find(one.commit.topic, one.commit.partition) is None for one in result.committed):
         yield "-: the partition is not under the given paths, so its log end is not known"
-    if result.complete_from is not None:
+    if result.damage:
+        yield "history: not known, because a log is damaged"
+    elif result.complete_from is not None:
         yield f"history: complete from {time_text(result.complete_from)} on; compaction removed earlier commits"
     elif result.logs and not result.has_foreign:
         yield "history: complete since the log start; compaction removed nothing"
@@ -168,6 +170,8 @@ def foreign_texts(result: LoadedOffsets) -> Iterator[str]:
 
 def left_out_text(one: UnreadBytes) -> str:
     """Return what is missing, and why."""
+    if one.offset is not None and one.start is not None:
+        return f"{one.path}: at byte {one.start}: {one.reason}: which commits are the latest may be false"
     if one.offset is not None:
         return f"{one.path}: the record at offset {one.offset:,} cannot be read: {one.reason}"
     return f"{one.path}: bytes {one.start:,} to {one.end:,} are left out: {one.reason}. Commits in them are missing"

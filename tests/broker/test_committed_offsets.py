@@ -8,11 +8,13 @@ import shutil
 
 import pytest
 from committing import OffsetsLog, commit_key, commit_value
+from readers import Reader
 from running import FIXTURES, ROOT
 
 from klogtool.broker.coordinator.committed_offsets import LoadedOffsets, LogRange, LogRanges, OutOfRange, load_offsets
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
+from klogtool.render.offsets import closing_texts
 
 CORPORA = ROOT.parent / "shared" / "corpus"
 Told = dict[tuple[str, str, int], tuple[int, int, int]]
@@ -147,6 +149,25 @@ def test_damage_is_left_out_and_told(tmp_path: pathlib.Path) -> None:
     assert (damage.path, damage.start, damage.end) == (str(path), at, end)
     assert "checksum" in damage.reason
     assert not found.logs[0].is_compacted, "damage is no work of the cleaner"
+
+
+@pytest.mark.parametrize(("number", "base_offset", "told"), [(1, 1 << 40, 2), (2, 0, 0)], ids=["up", "down"])
+def test_the_last_record_counts_where_offsets_go_back(
+    tmp_path: pathlib.Path, reader: Reader, number: int, base_offset: int, told: int
+) -> None:
+    """OffsetMetadataManager.replay puts a commit whatever its offset is; no checksum covers a base offset."""
+    log, starts = OffsetsLog(), []
+    for offset in (1, 2, 3):
+        starts.append(len(log.data))
+        log.commit(offset, 100 * offset)
+    log.data[starts[number] : starts[number] + 8] = base_offset.to_bytes(8, "big")
+    path = log.write(tmp_path)
+    found = loaded(tmp_path)
+    assert offsets_of(found) == {("g", "t", 0): 3}
+    (damage,) = found.damage
+    assert (damage.path, damage.start, damage.end, damage.offset) == (str(path), starts[2], path.stat().st_size, told)
+    told_text = [text for text in closing_texts(found, None, LogRanges([])) if text.startswith("history")]
+    assert told_text == ["history: not known, because a log is damaged"]
 
 
 @pytest.mark.parametrize("cut", [1, 30, 70])

@@ -17,7 +17,7 @@ from klogtool import kernels
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.coordinator.coordinator_load import OFFSETS_TOPIC, LoadEnd, why_unread
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.commit_replay import KeptCommit, replay_entry
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
@@ -44,7 +44,8 @@ _RANKS = (PartitionDirState.CURRENT, PartitionDirState.FUTURE, PartitionDirState
 
 
 class UnreadBytes(Struct, frozen=True):
-    """Bytes of a log that are not read, from `start` to `end`; or a record at `offset` that cannot be parsed."""
+    """Bytes of a log that are not read, from `start` to `end`; or a record at `offset` that cannot be parsed; or, with
+    all three, a batch that is read, but begins with `offset`, where a batch before it has larger ones."""
 
     path: str
     reason: str
@@ -325,7 +326,7 @@ class _CommitsReading:
 
     def _walk(self, file: LogFile, start: int) -> tuple[int, str]:
         """Take entries from byte `start` on; return where the first one begins that was not taken, and why."""
-        steps = _CommitSteps(self.replay, self._work, file.path, start)
+        steps = _CommitSteps(self.replay, self._work, file.path, start, self.damage)
         for window in walk_windows(file, start=start, pool=self._buffers):
             try:
                 for _ in walk_steps(steps, window, window.cut, self._zstd):
@@ -342,12 +343,19 @@ class _CommitsReading:
 
 
 class _CommitSteps(Steps):
-    """The entries of windows, into a replay (log.walking.Steps). reached: the first byte that was not taken."""
+    """The entries of windows, into a replay (log.walking.Steps). reached: the first byte that was not taken. disorder:
+    gets the batches whose offsets go back: their base offset, or that of one before, is false."""
 
     def __init__(
-        self, replay: kernels.native.CommitReplay, work: kernels.native.Workspace, path: str, reached: int
+        self,
+        replay: kernels.native.CommitReplay,
+        work: kernels.native.Workspace,
+        path: str,
+        reached: int,
+        disorder: list[UnreadBytes],
     ) -> None:
         self._replay, self._work, self._path, self.reached = replay, work, path, reached
+        self.disorder = disorder
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         at, why = self._replay.take(window.data, at, stop, self._work, body)
@@ -359,8 +367,14 @@ class _CommitSteps(Steps):
         frame = find_frame(window.data, at, window.cut)
         if not isinstance(frame, Frame):
             return at
-        replay_entry(self._replay, read_entry(window, frame, self._path))
-        self.reached = window.base + at + frame.size
+        entry, start, expected = read_entry(window, frame, self._path), window.base + at, self._replay.next_offset
+        follows = self._replay.batches == 0 or expected == MAX_LONG
+        replay_entry(self._replay, entry)
+        self.reached = start + frame.size
+        first = entry.base_offset if isinstance(entry, RecordBatch) else entry.last_offset
+        if not follows and first < expected:
+            why = f"offset {first} does not lie behind offset {expected - 1}"
+            self.disorder.append(UnreadBytes(self._path, why, start, self.reached, first))
         return at + frame.size
 
 
