@@ -353,6 +353,9 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
         yield Ahead(path, What.REFUSES, VoterCause.VOTED_AS_NO_VOTER(), cure=cure, stop=stop)
     if seat.has_no_epoch_left:
         yield Ahead(path, What.STATE_CONTRADICTS, VoterCause.NO_EPOCH_LEFT(), cure=cure)
+    if seat.misleads and state is not None:
+        strange = VoterCause.STRANGE_LEADER(node=state.leader_id, epoch=state.leader_epoch)
+        yield Ahead(path, What.STATE_CONTRADICTS, strange, cure=cure)
     if not seat.repeats_epoch or state is None or not seat.starts:
         return
     detail = (VoterCause.REPEATS_STALE if seat.is_stale else VoterCause.REPEATS_EPOCH)(epoch=state.leader_epoch)
@@ -363,7 +366,9 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
 def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     """Yield a point if this node may hear of another leader of an epoch than it knows: then it ends."""
     seat, state = view.outlook.seat, view.own.quorum_state
-    if seat.forgot:
+    if seat.misled:
+        detail = VoterCause.MISLED()
+    elif seat.forgot:
         detail = VoterCause.FORGOT_EPOCH()
     elif seat.may_be_contradicted and state is not None:
         cause = VoterCause.TOLD_OTHERWISE if seat.hears_otherwise else VoterCause.OTHER_LEADER

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Diagnosis, Starts
+from klogtool.doctor.answers import Diagnosis, Starts, What
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, HiddenBy, LogDirClaim, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.rehearsal import Examination, examine
@@ -23,6 +23,7 @@ from klogtool.fleet.collecting import Collecting, collect
 from klogtool.log.offset_ranges import Offsets
 
 _BY_OTHERS = frozenset((HiddenBy.FOLDER, HiddenBy.LOG_DIR))  # the metadata that leads, and the log dir's own claim
+_BY_OWN_METADATA = (What.STRAY, What.METADATA_LOST)  # that of the elected controller decides
 _MOST_RANGES = 1 << 11  # of one copy in a file
 
 
@@ -101,6 +102,8 @@ def with_claims(file: Collected, diagnosis: Diagnosis) -> Collected:
     claims = list(walk_claims(diagnosis))
     is_open = any(isinstance(claim, BrokerClaim) and claim.leader_elected is False for claim in claims)
     starts = diagnosis.starts
+    if starts is Starts.LOSES_DATA and all(one.what in _BY_OWN_METADATA for one in diagnosis.points if one.is_losing):
+        starts = Starts.YES
     if is_open:
         starts = Starts.LOSES_DATA if any(point.is_losing for point in diagnosis.points) else Starts.YES
         claims = [claim for claim in claims if isinstance(claim, PartitionClaim)]

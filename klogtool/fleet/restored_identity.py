@@ -7,7 +7,7 @@ so one with older metadata may be, too: all that may lead count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -141,7 +141,8 @@ def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected,
     metadata = by_age[0].broker.metadata
     static = () if metadata is None or metadata.voters else metadata.controllers
     # Who has lost its metadata votes as well, for anybody.
-    own = [_controller(file, static) for file in files if file.broker.node_id is not None]
+    keys = set() if metadata is None else set(zip(metadata.voters, metadata.voter_directories, strict=False))
+    own = [_controller(file, static, keys) for file in files if file.broker.node_id is not None]
     election = judge_election([one for one in own if not static or one.node_id in static])
     leading = tuple(file for file in by_age if file.broker.node_id in election.may_lead)
     return election, leading or tuple(by_age[:1])
@@ -153,11 +154,13 @@ def completeness_of(file: Collected) -> tuple[bool, int, int]:
     return (False, 0, 0) if metadata is None else metadata.completeness
 
 
-def _controller(file: Collected, static: Sequence[int]) -> Controller:
-    """Return a controller as `klogtool quorum` has it, as far as the file says. static: voters of a static quorum."""
+def _controller(file: Collected, static: Sequence[int], keys: Collection[tuple[int, str]]) -> Controller:
+    """Return a controller as `klogtool quorum` has it, as far as the file says. static: voters of a static quorum;
+    keys: node and directory ids of voters. The log dir of metadata that is gone is the one with which a node votes."""
     broker = file.broker
     metadata = MetadataFacts("", 0) if broker.metadata is None else broker.metadata
-    first = next(iter(broker.log_dirs), LogDirFacts(""))
+    voting = [log_dir for log_dir in broker.log_dirs if (broker.node_id, log_dir.directory_id) in keys]
+    first = [*voting, *broker.log_dirs, LogDirFacts("")][0]
     own = next((log_dir for log_dir in broker.log_dirs if log_dir.path == metadata.log_dir), first)
     named = zip(metadata.voters, metadata.voter_directories, strict=False)
     voters = tuple(Voter(node_id, directory, ()) for node_id, directory in named) or None
@@ -206,6 +209,8 @@ def _ending(seat: Seat) -> ElectionCause | None:
     """Return why a controller may end because of what the others remember, or have forgotten."""
     if seat.forgot:
         return ElectionCause.FORGOT_EPOCH
+    if seat.misled:
+        return ElectionCause.STRANGE_LEADER
     if seat.is_stale:
         return ElectionCause.STALE_CANDIDATE
     return ElectionCause.LEADERS_DIFFER if seat.may_be_contradicted else None

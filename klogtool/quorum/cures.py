@@ -169,6 +169,15 @@ def _one_leader(election: Election) -> Iterator[Text]:
             yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
 
 
+def _no_strange_leader(election: Election) -> Iterator[Text]:
+    """Yield how a node forgets a leader that nobody can reach; its epoch stays."""
+    for seat in election.seats:
+        state = seat.controller.quorum_state
+        if seat.misleads and state is not None:
+            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
+            yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
+
+
 def _same_voters(election: Election) -> Iterator[Text]:
     """Yield how only one of two leads. Old controllers that start while the new leader is up follow it."""
     if not election.is_dynamic:
@@ -190,6 +199,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
         lambda seat: seat.ends_as_candidate and seat.why_not is ElectionCause.UNKNOWN_NODE
     ),
     ElectionCause.LEADERS_DIFFER: _one_leader,
+    ElectionCause.STRANGE_LEADER: _no_strange_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.SETTINGS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,

@@ -96,6 +96,9 @@ class ElectionCause(Cause):
     that fetch the record (QuorumController). Or of so many others that no majority is left then."""
     METADATA_GONE = "metadata-gone"
     """A metadata log had offsets that no copy here has any more, as a file beside it shows."""
+    STRANGE_LEADER = "leader-is-no-voter"
+    """quorum-state names a leader that is no voter: who asks this controller is told of it without an address, and
+    ends, unless a later epoch has a leader first."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -112,7 +115,8 @@ class Seat(Struct, frozen=True):
     when another one tells it that it leads (KafkaRaftClient.maybeTransition). ends_as_candidate: whether its start ends
     because it is to be a candidate, and is no voter (CandidateState). may_be_contradicted: whether others may elect
     another leader of an epoch of which it knows one: then it ends (KafkaRaftClient.maybeTransition). hears_otherwise:
-    whether one that is here tells it of another leader of its epoch as soon as both are up."""
+    whether one that is here tells it of another leader of its epoch as soon as both are up. misleads: whether it tells
+    another one that is here of a leader whose address nobody knows; misled: whether it may be told so, and end."""
 
     controller: Controller
     why_not: ElectionCause | None
@@ -122,6 +126,8 @@ class Seat(Struct, frozen=True):
     ends_as_candidate: bool = False
     may_be_contradicted: bool = False
     hears_otherwise: bool = False
+    misleads: bool = False
+    misled: bool = False
 
     @property
     def is_voter(self) -> bool | None:
@@ -131,7 +137,7 @@ class Seat(Struct, frozen=True):
     @property
     def may_end(self) -> bool:
         """Return whether others may tell it of a leader that ends it."""
-        return self.forgot or self.hears_otherwise
+        return self.forgot or self.hears_otherwise or self.misled
 
     @property
     def has_no_epoch_left(self) -> bool:
@@ -387,7 +393,10 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
     starts = stop is None and not ends_as_candidate
     hears = starts and any(_tells_otherwise(other, controller) for other in controllers if other is not controller)
     contradicted = starts and (hears or _may_be_contradicted(controller, controllers))
-    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted, hears)
+    others = [other for other in controllers if other is not controller]
+    misleads = starts and any(_misleads(controller, other) for other in others)
+    misled = starts and any(_misleads(other, controller) for other in others)
+    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted, hears, misleads, misled)
 
 
 def _last_epoch(controller: Controller) -> int:
@@ -415,6 +424,24 @@ def _tells_otherwise(other: Controller, controller: Controller) -> bool:
     follows = known[1] == other.node_id and any(voter.id == other.node_id for voter in voters_of(controller) or ())
     resigns = told[1] == other.node_id and any(voter.id == controller.node_id for voter in voters_of(other) or ())
     return follows or resigns
+
+
+def _misleads(controller: Controller, other: Controller) -> bool:
+    """Return whether another one that asks this one is told of a leader that is no voter: such an answer has no address
+    (QuorumState.initialize, KafkaRaftClient.maybeTransition). It asks the voters; without any, it asks who its settings
+    name."""
+    told = _known_leader(controller)
+    if told is None or _stop(controller) is not None or other.cluster_id != controller.cluster_id:
+        return False
+    epoch, leader = told
+    if leader == controller.node_id or any(voter.id == leader for voter in voters_of(controller) or ()):
+        return False
+    if voters_of(controller) is None and not other.is_dynamic:
+        return False  # its settings may name the leader
+    if _last_epoch(other) > epoch or _known_leader(other) == told:
+        return False
+    known = [voter for voter in voters_of(other) or () if voter.id == controller.node_id]
+    return not voters_of(other) or any(is_reached(controller, voter, hopeful=True) for voter in known)
 
 
 def _may_be_contradicted(controller: Controller, controllers: Sequence[Controller]) -> bool:
@@ -624,6 +651,8 @@ def _cause(seat: Seat, seats: Sequence[Seat], *, is_open: bool) -> ElectionCause
         return ElectionCause.LOG_DAMAGED
     if seat.forgot:
         return ElectionCause.FORGOT_EPOCH
+    if seat.misleads:
+        return ElectionCause.STRANGE_LEADER
     if seat.is_stale and is_open:
         return ElectionCause.STALE_CANDIDATE
     if not seat.believes:

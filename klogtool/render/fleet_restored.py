@@ -74,10 +74,20 @@ _MAY_START = {
 }
 
 
+_KEEPS = {
+    False: "This set starts, and loses no record that one of its disks has; but it is not whole:",
+    True: "This set may start, and then loses no record that one of its disks has; but it is not whole:",
+}
+
+
 def restored_text(restored: Restored, command: str, *, is_verbose: bool = False) -> Iterator[str]:
     """Yield the lines. command: `klogtool fleet plan` with what was named. is_verbose: also whole partitions."""
     is_open = any(trouble.problem is SetProblem.LEADER_UNKNOWN for trouble in restored.troubles)
-    yield {**_STARTS, **(_MAY_START if is_open else {})}[restored.starts]
+    is_kept = restored.starts is Starts.LOSES_DATA and restored.lost_records == 0
+    is_kept = is_kept and all(node.starts is Starts.YES for node in restored.nodes)
+    yield {**_STARTS, **(_MAY_START if is_open else {}), **({Starts.LOSES_DATA: _KEEPS[is_open]} if is_kept else {})}[
+        restored.starts
+    ]
     yield from _summary(restored)
     yield from map(_trouble_line, restored.troubles)
     yield from (_node_line(node) for node in restored.nodes if node.starts is not Starts.YES)
@@ -225,7 +235,7 @@ def _option_text(option: RestoreOption, command: str) -> str:
             f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker. klogtool fleet plan has the "
             f"order of starts, and the elections. {lost}"
         )
-    return f"Or start all brokers together. {lost}"
+    return f"{'Or start' if option.number > 1 else 'Start'} all brokers together. {lost}"
 
 
 def plan_command(disks: Sequence[NodeDisks]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from fleet.test_fleet_model import NODES, TOPIC_ID, Cluster, Replica, facts_of
 from fleets import collect_broker, make_fleet
 from msgspec.structs import replace
+from quorums import NOTHING, TOPIC, Disk, data_batch, directory_id, voter
 from running import run_here
 
 from klogtool.doctor.answers import Starts
@@ -108,6 +109,52 @@ def test_a_set_that_is_no_cluster_refuses(tmp_path: pathlib.Path) -> None:
         assert restored.starts is Starts.REFUSES
         assert problem in {trouble.problem for trouble in restored.troubles}
         assert [option.step for option in walk_options(restored)] == [RestoreStep.MEND_IDS]
+
+
+def test_metadata_disks_that_were_wiped_vote_with_their_old_ids(tmp_path: pathlib.Path) -> None:
+    """Measured: the whole one leads, and who is told that it led before ends once. The log dir of the metadata is
+    apart, and only its directory id shows that a node votes with it."""
+    files = []
+    for file in set_of(ALL_EQUAL, tmp_path):
+        node = file.broker.node_id or 0
+        assert file.broker.metadata is not None
+        ids = tuple(f"{n:022d}" for n in (1, 2, 3))
+        known = replace(file.broker.metadata, voters=(1, 2, 3), voter_directories=ids)
+        apart = LogDirFacts("/metadata", node, None, ids[node - 1])
+        known = replace(known, log_dir=apart.path, end_offset=100, epoch=1) if node == 1 else None
+        broker = replace(file.broker, log_dirs=(*file.broker.log_dirs, apart), metadata=known)
+        files.append(replace(file, broker=broker, partitions=file.partitions if known else ()))
+    restored = judge_set(files)
+    assert (restored.metadata_from, restored.troubles) == ((1,), ())
+    assert restored.starts is Starts.YES
+    bare = [replace(file, broker=replace(file.broker, log_dirs=file.broker.log_dirs[:-1])) for file in files[1:]]
+    troubles = judge_set([files[0], *bare]).troubles
+    assert SetProblem.NO_LEADER in {trouble.problem for trouble in troubles}
+
+
+def test_what_only_the_metadata_of_its_own_disk_says_is_no_loss(tmp_path: pathlib.Path) -> None:
+    """Node 1 has older metadata, which does not know the topic: the others elect the leader, and it keeps its copy."""
+    disks = []
+    for node in (1, 2, 3):
+        disk = Disk(tmp_path, node).voters(*(voter(n) for n in (1, 2, 3)))
+        if node > 1:
+            placed = {"partitionId": 0, "topicId": TOPIC[2]["topicId"], "replicas": [1, 2, 3], "isr": [1, 2, 3]}
+            placed |= {"leader": 1, "leaderEpoch": 0}
+            directories = [directory_id(n) for n in (1, 2, 3)]
+            disk.records(1, 1, TOPIC)
+            disk.records(1, 1, ("PartitionRecord", 1, {**placed, "directories": directories}))
+        folder = disk.path / "orders-0"
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(data_batch(0, 0, NOTHING))
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC[2]['topicId']}")
+        (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        disks.append(disk)
+    done = run_here(["fleet", "check", "--restored", *(str(disk.path) for disk in disks)], tmp_path)
+    assert (done.status, done.out.splitlines()[0]) == (0, b"This set starts, and loses nothing.")
+    (disks[0].path / "replication-offset-checkpoint").write_text("0\n1\norders 0 9\n")
+    done = run_here(["fleet", "check", "--restored", *(str(disk.path) for disk in disks)], tmp_path)
+    assert done.status == 1
+    assert done.out.startswith(b"This set starts, and loses no record that one of its disks has; but it is not whole:")
 
 
 def test_a_controller_with_older_metadata_may_lead(tmp_path: pathlib.Path) -> None:

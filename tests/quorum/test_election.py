@@ -185,6 +185,31 @@ def test_two_may_lead_where_the_voters_are_not_the_same(
     assert is_same or cures_of(election) == ("name the same voters in controller.quorum.voters of all controllers",)
 
 
+def test_a_leader_that_is_no_voter(tmp_path: Path) -> None:
+    """quorum-state of another cluster. Measured: nodes 2 and 3 asked node 1 and ended ("Unknown leader endpoints");
+    with the line that is printed there was a leader."""
+    for case in ("of another cluster", "of a disk that was wiped"):
+        disks = [Disk(tmp_path / case, n).voters(*THREE).records(3) for n in (1, 2, 3)]
+        if case == "of a disk that was wiped":
+            (disks[0].metadata / f"{0:020}.log").unlink()
+        disks[0].state(1, 7, 900)
+        election = judged(*disks)
+        assert (election.outcome, election.is_sound) == (ElectionOutcome.UNKNOWN, False)
+        assert ElectionCause.STRANGE_LEADER in election.causes
+        assert [(seat.misleads, seat.misled) for seat in election.seats] == [
+            (True, False),
+            (False, True),
+            (False, True),
+        ]
+        (line,) = (line for line in cures_of(election) if "quorum-state" in line)
+        subprocess.run(["bash", "-c", line], check=True)
+        assert leads(judged(*disks))[0] == "elected"
+        for disk in disks:  # who knows the same is not told anything new
+            disk.state(1, 7, 900)
+        assert ElectionCause.STRANGE_LEADER not in judged(*disks).causes
+    assert judged(Disk(tmp_path / "alone", 1).voters(voter(1)).records(3).state(1, 7, 900)).is_sound
+
+
 def test_nobody_has_metadata(tmp_path: Path) -> None:
     """Two disks that were wiped and kept their first snapshot: measured, the leader that they elect is empty."""
     whole, *wiped = [Disk(tmp_path, n) for n in (1, 2, 3)]

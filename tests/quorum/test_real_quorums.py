@@ -114,6 +114,17 @@ def the_leader_forgets(nodes: Nodes) -> None:
         (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
 
 
+def state_of_another_cluster(nodes: Nodes) -> None:
+    """Node 1 names a leader that is no voter, in an epoch that the others do not know."""
+    (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(QuorumState(1, 7, 900, -1, bytes(16))))
+
+
+def another_list(nodes: Nodes) -> None:
+    """Node 3 does not name node 2."""
+    named = nodes.settings[3]["controller.quorum.voters"].split(",")
+    nodes.settings[3]["controller.quorum.voters"] = ",".join(word for word in named if not word.startswith("2@"))
+
+
 def voted_for_itself(nodes: Nodes) -> None:
     epoch = log_of(nodes, 1).position.epoch
     state = QuorumState(0, 2, epoch, 1, current_voters=(1, 2, 3))
@@ -191,6 +202,13 @@ STATES = {
     "garbage behind the first snapshot": State(one("4.3.1", roles=ALONE), garbage_behind_the_snapshot, "never"),
     "two states name two leaders of an epoch": State(three("4.3.1"), two_leaders_of_an_epoch, "unknown", (1, 2)),
     "no epoch is left": State(one("4.3.1"), each((1, last_epoch)), "never"),
+    "the state of another cluster": State(three("4.3.1"), state_of_another_cluster, "unknown"),
+    "the same, combined": State(Kind("4.3.1", 3, BOTH, True), state_of_another_cluster, "unknown"),
+    "static, another list": State(three("4.3.1", is_dynamic=False), another_list, "elected"),
+    "two wiped ones begin anew": State(three("4.3.1"), each((2, empty_log), (3, empty_log)), "elected", (2, 3)),
+    "one port moved, and two are wiped": State(
+        three("4.3.1"), each((1, move_port), (2, no_metadata), (3, no_metadata)), "elected"
+    ),
     "static, two new disks": State(
         three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"
     ),
