@@ -87,6 +87,18 @@ def test_the_time_of_the_first_record(tmp_path: Path) -> None:
     assert [txn.first_timestamp for txn in loaded(folder).transactions()] == [5, None]
 
 
+def test_offsets_that_go_back_end_it(log: Path) -> None:
+    """A base offset that was hit: the transaction seemed to reach behind its marker."""
+    path = log / name_of(4, "log")
+    second_marker = len(marker(4, 8, aborts=False))
+    overwrite(path, 0, (1 << 20).to_bytes(8, "big"))
+    transactions = loaded(log, last_stop="clean").transactions()
+    assert next(transactions).marker_offset == 1 << 20
+    with pytest.raises(KlogError, match=r"offset 5 does not lie behind offset 1048576") as told:
+        next(transactions)
+    assert (told.value.path, told.value.position) == (str(path), second_marker)
+
+
 def test_damage_ends_it_after_what_lies_before(log: Path) -> None:
     path = log / name_of(4, "log")
     second_marker = len(marker(4, 8, aborts=False))

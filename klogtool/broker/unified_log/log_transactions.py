@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries_with
 from klogtool.broker.unified_log.reading import collect_aborted_txns, find_first_unstable
-from klogtool.errors import KlogError
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import LOG_APPEND_TIME, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.indexes import AbortedTxn
@@ -75,7 +75,8 @@ def transaction_state(log: LoadedLog) -> LogTransactions:
 def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
     """Yield transactions in the order of their markers; open ones follow by first offset.
 
-    Batches that end below the log start do not count. Raises Corrupt or Unsupported if a batch cannot be read.
+    Batches that end below the log start do not count. Raises Corrupt or Unsupported if a batch cannot be read, Corrupt
+    if its offsets go back: no checksum covers a base offset.
     """
     is_open: dict[int, Transaction] = {}
     for batch in _walk_transactional(log):
@@ -91,11 +92,16 @@ def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
 
 
 def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
+    before = -1
     for segment in log.segments.values(log.local_log_start_offset):
         with segment.open_log() as file:
             for entry in walk_entries_with(file, TRANSACTIONAL_BIT):
                 if not isinstance(entry, RecordBatch) or not entry.is_transactional:
                     continue
+                if entry.base_offset <= before:
+                    why = f"offset {entry.base_offset} does not lie behind offset {before}"
+                    raise Corrupt(why, path=file.path, position=entry.position)
+                before = entry.last_offset
                 if entry.last_offset >= log.log_start_offset:
                     yield entry
 
