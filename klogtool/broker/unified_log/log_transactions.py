@@ -99,8 +99,11 @@ def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
                 if not isinstance(entry, RecordBatch) or not entry.is_transactional:
                     continue
                 if entry.base_offset <= before:
-                    why = f"offset {entry.base_offset} does not lie behind offset {before}"
-                    raise Corrupt(why, path=file.path, position=entry.position)
+                    raise Corrupt(
+                        f"offset {entry.base_offset} does not lie behind offset {before}",
+                        path=file.path,
+                        position=entry.position,
+                    )
                 before = entry.last_offset
                 if entry.last_offset >= log.log_start_offset:
                     yield entry
