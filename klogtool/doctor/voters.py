@@ -368,6 +368,8 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     seat, state = view.outlook.seat, view.own.quorum_state
     if seat.misled:
         detail = VoterCause.MISLED()
+    elif seat.hears_resigned:
+        detail = VoterCause.HEARS_RESIGNED()
     elif seat.forgot:
         detail = VoterCause.FORGOT_EPOCH()
     elif seat.may_be_contradicted and state is not None:

@@ -211,6 +211,8 @@ def _ending(seat: Seat) -> ElectionCause | None:
         return ElectionCause.FORGOT_EPOCH
     if seat.misled:
         return ElectionCause.STRANGE_LEADER
+    if seat.hears_resigned:
+        return ElectionCause.LEADER_RESIGNED
     if seat.is_stale:
         return ElectionCause.STALE_CANDIDATE
     return ElectionCause.LEADERS_DIFFER if seat.may_be_contradicted else None

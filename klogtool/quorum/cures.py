@@ -170,10 +170,10 @@ def _one_leader(election: Election) -> Iterator[Text]:
 
 
 def _no_strange_leader(election: Election) -> Iterator[Text]:
-    """Yield how a node forgets a leader that nobody can reach; its epoch stays."""
+    """Yield how a node forgets a leader that it would name without an address; its epoch stays."""
     for seat in election.seats:
         state = seat.controller.quorum_state
-        if seat.misleads and state is not None:
+        if (seat.misleads or seat.resigns) and state is not None:
             command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
             yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
 
@@ -200,6 +200,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ),
     ElectionCause.LEADERS_DIFFER: _one_leader,
     ElectionCause.STRANGE_LEADER: _no_strange_leader,
+    ElectionCause.LEADER_RESIGNED: _no_strange_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.SETTINGS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,

@@ -99,6 +99,9 @@ class ElectionCause(Cause):
     STRANGE_LEADER = "leader-is-no-voter"
     """quorum-state names a leader that is no voter: who asks this controller is told of it without an address, and
     ends, unless a later epoch has a leader first."""
+    LEADER_RESIGNED = "leader-resigned"
+    """One led before its start, and tells so, without an address, controllers that do not know it: who hears it before
+    it has fetched ends, and a second start is the cure."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -116,7 +119,9 @@ class Seat(Struct, frozen=True):
     because it is to be a candidate, and is no voter (CandidateState). may_be_contradicted: whether others may elect
     another leader of an epoch of which it knows one: then it ends (KafkaRaftClient.maybeTransition). hears_otherwise:
     whether one that is here tells it of another leader of its epoch as soon as both are up. misleads: whether it tells
-    another one that is here of a leader whose address nobody knows; misled: whether it may be told so, and end."""
+    another one that is here of a leader whose address nobody knows; misled: whether it may be told so, and end.
+    resigns: whether it led before its start, and tells so one that is here and does not know its address;
+    hears_resigned: whether it may be told so, and end once."""
 
     controller: Controller
     why_not: ElectionCause | None
@@ -128,6 +133,8 @@ class Seat(Struct, frozen=True):
     hears_otherwise: bool = False
     misleads: bool = False
     misled: bool = False
+    resigns: bool = False
+    hears_resigned: bool = False
 
     @property
     def is_voter(self) -> bool | None:
@@ -255,6 +262,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     is_refused = any(seat.controller.replay_refusal is not None for seat in chosen)
     causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
+    causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
@@ -396,7 +404,20 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
     others = [other for other in controllers if other is not controller]
     misleads = starts and any(_misleads(controller, other) for other in others)
     misled = starts and any(_misleads(other, controller) for other in others)
-    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted, hears, misleads, misled)
+    return Seat(
+        controller,
+        why,
+        believes,
+        starts,
+        forgot,
+        ends_as_candidate,
+        contradicted,
+        hears,
+        misleads,
+        misled,
+        resigns=starts and any(_resigns_before(controller, other) for other in others),
+        hears_resigned=starts and any(_resigns_before(other, controller) for other in others),
+    )
 
 
 def _last_epoch(controller: Controller) -> int:
@@ -442,6 +463,19 @@ def _misleads(controller: Controller, other: Controller) -> bool:
         return False
     known = [voter for voter in voters_of(other) or () if voter.id == controller.node_id]
     return not voters_of(other) or any(is_reached(controller, voter, hopeful=True) for voter in known)
+
+
+def _resigns_before(leader: Controller, other: Controller) -> bool:
+    """Return whether one that led before its start resigns by a request to another voter that does not know where it
+    listens: the request has no address (QuorumState.initialize, KafkaRaftClient.handleEndQuorumEpochRequest)."""
+    told = _known_leader(leader)
+    if told is None or told[1] != leader.node_id or _stop(leader) is not None or other.cluster_id != leader.cluster_id:
+        return False
+    if _last_epoch(other) > told[0] or _known_leader(other) == told:
+        return False
+    named = [voter for voter in voters_of(leader) or () if voter.id == other.node_id]
+    is_known = any(voter.id == leader.node_id for voter in voters_of(other) or ())
+    return not is_known and any(is_reached(other, voter, hopeful=True) for voter in named)
 
 
 def _may_be_contradicted(controller: Controller, controllers: Sequence[Controller]) -> bool:

@@ -210,6 +210,30 @@ def test_a_leader_that_is_no_voter(tmp_path: Path) -> None:
     assert judged(Disk(tmp_path / "alone", 1).voters(voter(1)).records(3).state(1, 7, 900)).is_sound
 
 
+def test_a_leader_that_resigns_is_not_known_to_a_new_disk(tmp_path: Path) -> None:
+    """Measured, twice of three times on a busy machine: nodes 2 and 3 were asked before they had asked, and ended
+    ("Unknown leader endpoints"); started again, they voted."""
+    disks = [Disk(tmp_path, n) for n in (1, 2, 3)]
+    disks[0].voters(*THREE).records(3).state(1, 1, 7)
+    for disk in disks[1:]:
+        disk.metadata.mkdir(exist_ok=True)
+    election = judged(*disks)
+    assert (election.outcome, election.is_sound) == (ElectionOutcome.ELECTED, False)
+    assert ElectionCause.LEADER_RESIGNED in election.causes
+    assert [(seat.resigns, seat.hears_resigned) for seat in election.seats] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    (line,) = (line for line in cures_of(election) if "quorum-state" in line)
+    subprocess.run(["bash", "-c", line], check=True)
+    assert ElectionCause.LEADER_RESIGNED not in judged(*disks).causes
+    disks[0].state(1, 1, 7)
+    for disk in disks[1:]:  # who knows the voters knows the address
+        disk.voters(*THREE).records(3)
+    assert judged(*disks).is_sound
+
+
 def test_nobody_has_metadata(tmp_path: Path) -> None:
     """Two disks that were wiped and kept their first snapshot: measured, the leader that they elect is empty."""
     whole, *wiped = [Disk(tmp_path, n) for n in (1, 2, 3)]
