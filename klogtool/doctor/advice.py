@@ -27,6 +27,7 @@ from klogtool.doctor.file_options import (
     stray_options,
 )
 from klogtool.doctor.fixes import edits_links, plans_of
+from klogtool.doctor.forgotten_segments import is_of_epochs
 from klogtool.doctor.log_options import (
     cut_options,
     damage_options,
@@ -105,7 +106,9 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),
     What.ROLLS_EARLY: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
     What.COPY_FAILS: lambda point, patient: rebuilding_options(point.path, "snapshot", patient),
-    What.REMOTE_FORGOTTEN: lambda point, _: iter([by_hand(point.path, point.cure or "", AdviceCause.BY_OBJECTS())]),
+    What.REMOTE_FORGOTTEN: lambda point, _: iter(
+        [by_hand(point.path, point.cure or "", *(() if is_of_epochs(point) else (AdviceCause.BY_OBJECTS(),)))]
+    ),
     What.COORDINATOR_FAILS: lambda point, _: iter([by_hand(point.path, point.cure or "")]),
     What.WRITES_FAIL: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
 }
@@ -154,6 +157,7 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.
     by_reason = {HiddenBy.DAMAGE: (AdviceCause.REPLICA,), HiddenBy.INDEX: ()}
     causes = _LOOK_AT.get(point.what, ()) if point.hidden_by is None else by_reason[point.hidden_by]
+    causes = (AdviceCause.REPLICA,) if is_of_epochs(point) else causes
     causes = tuple(cause for cause in causes if cause is not AdviceCause.REPLICA or not _is_metadata_log(point))
     yield from (cause() for cause in causes)
 

@@ -1,4 +1,5 @@
-"""Remote segments that a start forgets, because `__remote_log_metadata` has no record of them.
+"""Remote segments that a start forgets: `__remote_log_metadata` has no record of them, or no leader epoch is known for
+their offsets.
 
 Once it leads a partition, a broker takes the first remote segment that the topic has for the start of the log; if there
 is none, the first local offset (RemoteLogManager.findLogStartOffset). It says nothing about that.
@@ -43,7 +44,11 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
     homes = _homes(patient)
     for partition, span in _walk_begun_elsewhere(patient):
         with suppress(KlogError):  # damage that others tell
-            if _is_forgotten(partition, homes, patient, metadata):
+            epochs = partition.leader_epochs or ()
+            known_from = epochs[0].start_offset if epochs else span[1] + 1
+            if known_from > span[0]:
+                yield _point_of_epochs(partition, (span[0], min(span[1], known_from - 1)), store)
+            elif _is_forgotten(partition, homes, patient, metadata):
                 yield _point(partition, span, patient, store)
 
 
@@ -60,8 +65,17 @@ def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetada
 def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster: Cluster) -> tuple[Prospect, ...]:
     """Return the prospects; of a log whose remote segments are forgotten, with the start that it gets then; None where
     another broker may have records of them."""
-    ends = {point.path: point.last_offset for point in points if point.what is What.REMOTE_FORGOTTEN}
-    return tuple(_with_start(each, ends, is_known=cluster.metadata is not None) for each in prospects)
+    forgotten = [point for point in points if point.what is What.REMOTE_FORGOTTEN]
+    ends = {point.path: point.last_offset for point in forgotten}
+    # The first segment of the first epoch that is known is where the log starts then, and the store has it.
+    open_starts = {point.path for point in forgotten if is_of_epochs(point)}
+    is_known = cluster.metadata is not None
+    return tuple(_with_start(each, ends, is_known=is_known and each.path not in open_starts) for each in prospects)
+
+
+def is_of_epochs(point: Ahead) -> bool:
+    """Return whether a point is about offsets of which no leader epoch is known."""
+    return isinstance(point.detail, Reason) and point.detail.cause is AheadCause.EPOCHS_FORGOTTEN
 
 
 def _with_start(prospect: Prospect, ends: Mapping[str, int | None], *, is_known: bool) -> Prospect:
@@ -138,6 +152,13 @@ def _replicas(patient: Patient) -> Mapping[int, Replicas]:
 
 def _is_empty(partition: Partition) -> bool:
     return all(segment.size == 0 for segment in partition.segments)
+
+
+def _point_of_epochs(partition: Partition, span: tuple[int, int], store: RemoteStore | None) -> Ahead:
+    """Return the point where leader-epoch-checkpoint has no epoch for the first offsets (findLogStartOffset)."""
+    detail = AheadCause.EPOCHS_FORGOTTEN(first=span[0], last=span[1])
+    cure = AdviceCause.EPOCHS_BACK(store="the store" if store is None else store.uri)
+    return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
 
 
 def _point(partition: Partition, span: tuple[int, int], patient: Patient, store: RemoteStore | None) -> Ahead:

@@ -51,7 +51,7 @@ class PartitionPlace(Struct, frozen=True):
     """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata. has_objects: at least
     one of its objects is in the store. unknown, displaced: objects that nobody reads, and which have offsets of the log
     that nothing serves: first and last offset, by path. The metadata does not know the ones; the others have lost their
-    place."""
+    place. lacks_epochs: leader-epoch-checkpoint of the local log does not reach back to its start."""
 
     topic: str
     partition: int
@@ -59,6 +59,7 @@ class PartitionPlace(Struct, frozen=True):
     has_objects: bool = True
     unknown: Mapping[str, tuple[int, int]] = {}
     displaced: Mapping[str, tuple[int, int]] = {}
+    lacks_epochs: bool = False
 
 
 def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reason | None:
@@ -70,6 +71,8 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
     if finding.id is Kind.REMOTE_GAP and finding.field is None:
         return RemoteCure.OLDER_VERSION()
     if finding.id is Kind.REMOTE_GAP:
+        if place.lacks_epochs and place.has_metadata:
+            return RemoteCure.EPOCHS_BACK()
         passing = _passing(finding, place)
         if not place.has_objects and passing is not None:
             return RemoteCure.NAME_STORE(otherwise=passing)

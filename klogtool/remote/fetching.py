@@ -22,6 +22,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache
+from klogtool.remote.local import LocalLog
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
 from klogtool.remote.segment_file import find_side_file, open_log
@@ -77,7 +78,7 @@ def choose_log(
     cache = _cache_of(partition, metadata)
     local, segments = partition.local, list(cache.segments.values())
     if local is not None:
-        epochs, start, end = local.epochs, local.start, local.local_start
+        epochs, start, end = whole_epochs(store, partition, local, segments), local.start, local.local_start
     elif segments:
         epochs = newest_epochs(store, partition, segments)
         start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
@@ -197,6 +198,21 @@ def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple
         last = min([last, *(at - 1 for at in unread if at <= last and at >= first)])
         if first <= last:
             yield first, last
+
+
+def whole_epochs(
+    store: RemoteStore, partition: ListedPartition, local: LocalLog, segments: Sequence[RemoteSegment]
+) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs of a log from its start on. A leader-epoch-checkpoint that begins later has lost
+    entries: the newest segment has them. Raises KlogError."""
+    if not segments or local.knows_epoch_of_start:
+        return local.epochs
+    lost = newest_epochs(store, partition, segments)
+    if not local.epochs:
+        return lost
+    (first, start), *later = local.epochs
+    start = min(start, dict(lost).get(first, start))  # it was moved up to where the checkpoint was cut
+    return (*(one for one in lost if one[0] < first and one[1] < start), (first, start), *later)
 
 
 def newest_epochs(

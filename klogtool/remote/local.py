@@ -26,6 +26,11 @@ class LocalLog(Struct, frozen=True):
     end: int
     epochs: tuple[tuple[int, int], ...]
 
+    @property
+    def knows_epoch_of_start(self) -> bool:
+        """Return whether its leader epochs reach back to where the log starts: else its checkpoint has lost entries."""
+        return bool(self.epochs) and self.epochs[0][1] <= self.start
+
 
 class LocalLogs(Struct, frozen=True):
     """The best copy of each partition, by topic id and partition, and by name where a copy has no id."""

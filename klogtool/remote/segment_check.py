@@ -278,7 +278,7 @@ class _Check:
         except KlogError:
             return  # that is a finding of its own
         if manifest is not None and manifest.stored_size != stored.size:
-            is_in_last = manifest.stored_size - sum(manifest.stored_sizes[-1:]) < stored.size < manifest.stored_size
+            is_in_last = manifest.stored_size - sum(manifest.stored_sizes[-1:]) < stored.size
             is_plain = manifest.encryption is None and not manifest.is_compressed
             yield from self._size_findings(
                 stored.size, manifest.stored_size, Consumer.SKIPPED if is_in_last and is_plain else Consumer.STUCK

@@ -123,6 +123,7 @@ class _Partition:
             bool(self._cache.segments),
             unknown=dict(self._only_copies(SegmentState.UNKNOWN)),
             displaced=dict(self._only_copies(SegmentState.COPY_FINISHED)),
+            lacks_epochs=self.local is not None and not self.local.knows_epoch_of_start,
         )
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"

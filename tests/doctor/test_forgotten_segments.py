@@ -82,6 +82,47 @@ ALL = [(0, FIRST - 1)]
 
 
 @pytest.mark.parametrize(
+    ("kept", "brokers", "forgotten"),
+    [
+        (None, (1,), [(0, FIRST - 1)]),  # None: the file is gone
+        ((), None, [(0, FIRST - 1)]),
+        ((2,), (1,), [(0, FIRST - 1)]),
+        ((1, 2, 3, 4), (1,), [(0, 19)]),
+        ((0, 1, 2, 3, 4), (1,), []),
+    ],
+)
+def test_remote_segments_of_which_no_epoch_is_known_are_forgotten(
+    tiered: tuple[Path, Path],
+    tmp_path: Path,
+    kept: tuple[int, ...] | None,
+    brokers: tuple[int, ...] | None,
+    forgotten: list[tuple[int, int]],
+) -> None:
+    """RemoteLogManager.findLogStartOffset goes by the first epoch of leader-epoch-checkpoint."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    if brokers is not None:
+        with_cluster(log_dir, brokers)
+    checkpoint = log_dir / "t-0/leader-epoch-checkpoint"
+    lines = [line for line in checkpoint.read_text().splitlines()[2:] if kept and int(line.split()[0]) in kept]
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    if kept is None:
+        checkpoint.unlink()
+    found, start, rows = asked(log_dir, "--remote", str(tiered[1]))
+    assert (found, start) == (forgotten, None if forgotten else 0)
+    cures = [row["command"] for row in rows if row["type"] == "option"]
+    assert any("leader-epoch-checkpoint back" in cure for cure in cures) == bool(forgotten)
+    verified = run_here(
+        ["remote", "verify", str(tiered[1]), "--metadata", str(log_dir), "--local", str(log_dir), "--json"], tmp_path
+    )
+    gaps = [row for row in map(json.loads, verified.out.splitlines()) if row.get("id") == "remote-gap"]
+    assert [(row["first_offset"], row["last_offset"]) for row in gaps] == forgotten
+    assert all("leader-epoch-checkpoint back" in row["cure"] for row in gaps)
+    words = ["remote", "fetch", str(tiered[1]), "t-0", "--metadata", str(log_dir), "--local", str(log_dir)]
+    fetched = run_here([*words, "--output", str(tmp_path / "t-0")], tmp_path)
+    assert (fetched.status, b"MISSING" in fetched.out, b"offsets 0 to 200" in fetched.out) == (0, False, True)
+
+
+@pytest.mark.parametrize(
     ("wound", "brokers", "forgotten", "start"),
     [
         (None, None, [], 0),

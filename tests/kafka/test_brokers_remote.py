@@ -114,6 +114,50 @@ def test_a_start_without_the_metadata_forgets_what_the_doctor_said(version: str,
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_start_without_the_leader_epochs_forgets_what_the_doctor_said(version: str) -> None:
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        broker.start()
+        fill(version, broker)
+        broker.stop()
+        (broker.log_dirs[0] / f"{TOPIC}-0/leader-epoch-checkpoint").unlink()
+        dirs = [str(path) for path in (*broker.log_dirs, broker.metadata_dir)]
+        rows = run_here(["doctor", *dict.fromkeys(dirs), "--kafka", version, "--json"], HERE).out.splitlines()
+        (point,) = [row for row in map(json.loads, rows) if row.get("what") == "remote-forgotten"]
+        start = point["last_offset"] + 1
+        broker.start()
+        until = time.monotonic() + 30
+        while broker.offsets(TOPIC, 0)[0] == 0:
+            assert time.monotonic() < until, "the log start stayed"
+            time.sleep(0.3)
+        assert (broker.offsets(TOPIC, 0), len(seen(broker))) == ((start, RECORDS), RECORDS - start)
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_metadata_is_rebuilt_where_its_dir_is_gone_and_a_log_was_cut(version: str) -> None:
+    """The dir gets its partition.metadata, and consumers pass over what was cut, as with the broker's own records."""
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        broker.start()
+        records = fill(version, broker)
+        broker.stop()
+        store, log_dir, rebuilt = work / "remote/kafka-tiered-storage", broker.log_dirs[0], work / "rebuilt"
+        log = sorted(store.glob(f"{TOPIC}-0-*/*.log"))[1]
+        data = log.read_bytes()
+        log.write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+        shutil.rmtree(log_dir / f"{METADATA}-0")
+        shutil.rmtree(log_dir / "remote-log-index-cache", ignore_errors=True)
+        local = [word for path in (log_dir, broker.metadata_dir) for word in ("--local", path)]
+        done = run("metadata", store, *local, "--output", rebuilt, "--json")
+        (answer,) = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "answer"]
+        (lost,) = answer["missing"]
+        shutil.copytree(rebuilt / f"{METADATA}-0", log_dir / f"{METADATA}-0")
+        broker.start()
+        gone = range(lost["first_offset"], lost["last_offset"] + 1)
+        assert seen(broker) == [record for n, record in enumerate(records) if n not in gone]
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_segment_without_a_producer_snapshot_is_copied_once_it_has_one(version: str) -> None:
     with a_scratch_folder() as work, tiered(version, work) as broker:
         broker.start()
