@@ -99,7 +99,7 @@ cdef class Recovery:
 
     The numbers are those of SegmentRecovery, of its indexes and of the producers' state; whoever changes these for
     batches that the kernel has left to it sets them again. goes_back: an epoch was below that of its producer before, or
-    a transaction began below an offset that was there, or not behind all that were open before by `set_txn`; nobody but
+    a transaction began below the end of the last batch, or not behind all that began before; nobody but
     whoever asks resets it.
     """
 
@@ -113,7 +113,7 @@ cdef class Recovery:
     cdef int64_t* changed           # numbers of producers
     cdef int64_t changed_count
     cdef Txns txns                  # of which no two begin at the same offset
-    cdef int64_t last_open_before
+    cdef int64_t last_begun
 
     def __cinit__(self):
         self.indexes = SegmentIndexes()
@@ -122,7 +122,7 @@ cdef class Recovery:
         memset(&self.txns, 0, sizeof(Txns))
         self.producers, self.changed = NULL, NULL
         self.producer_count = self.producer_room = self.changed_count = 0
-        self.last_open_before = -1
+        self.last_begun = -1
         self.numbers.seed = <uint64_t> <size_t> <void*> self
 
     def __dealloc__(self):
@@ -212,7 +212,9 @@ cdef class Recovery:
         add_batch(p, known.batches, KEPT_BATCHES, b, last_offset)
         if begins:
             p.is_open, p.txn_first_offset = True, base_offset
-            self.goes_back |= base_offset < self.map_end_offset or base_offset <= self.last_open_before
+            # A marker that goes back takes map_end_offset back with it.
+            self.goes_back |= base_offset < self.map_end_offset or base_offset <= self.last_begun
+            self.last_begun = max(self.last_begun, base_offset)
         return True
 
     cdef bint end_txn(self, Bytes b, int64_t n, int64_t offset, Marker* marker) noexcept nogil:
@@ -357,7 +359,7 @@ cdef class Recovery:
             return
         if not self.begin_txn(first_offset, producer_id, False):
             raise MemoryError
-        self.last_open_before = max(self.last_open_before, first_offset)
+        self.last_begun = max(self.last_begun, first_offset)
 
     def take_txns_begun(self):
         """(producer id, first offset) of each that has begun since the last call, and is open."""

@@ -124,8 +124,21 @@ def emptied_marker(offset: int, producer_id: int) -> bytes:
         [data_batch(BASE_OFFSET, 2), data_batch(BASE_OFFSET + 1, 1)],
         # A transaction begins at an offset that was there.
         [data_batch(BASE_OFFSET + 5, 1, 8), data_batch(BASE_OFFSET + 5, 1, 9, is_transactional=True)],
+        # It begins where one has begun that a marker below it has ended.
+        [
+            data_batch(BASE_OFFSET + 5, 0, 8, is_transactional=True),
+            end_marker(BASE_OFFSET + 4, 8),
+            data_batch(BASE_OFFSET + 5, 0, 9, is_transactional=True),
+        ],
+        # And it ends: a broker does not load this log.
+        [
+            data_batch(BASE_OFFSET + 5, 0, 8, is_transactional=True),
+            end_marker(BASE_OFFSET + 4, 8),
+            data_batch(BASE_OFFSET + 5, 0, 9, is_transactional=True),
+            end_marker(BASE_OFFSET + 6, 9),
+        ],
     ],
-    ids=["epoch", "offset"],
+    ids=["epoch", "offset", "first-offset", "first-offset-and-end"],
 )
 def test_what_goes_back_is_the_references(tmp_path: pathlib.Path, log: list[bytes]) -> None:
     (tmp_path / LOG_NAME).write_bytes(b"".join(log))
