@@ -51,6 +51,7 @@ OF_OTHERS = {
     "log.dir",
     "log.dirs",
     "log.preallocate",
+    "log.segment.bytes",
     "spark.createDataFrame",
     "spark.sql",
     "spark.stop",

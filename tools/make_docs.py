@@ -169,7 +169,7 @@ def value_words(rules: Rules, about: RuleText) -> str:
     if isinstance(value, bool):
         return about.yes if value else about.no
     if isinstance(value, int):
-        return "no limit" if value == MAX_LONG else f"{value:,} ms"
+        return "no limit" if value == MAX_LONG else f"{value:,}{' ms' if '_ms_' in about.rule else ''}"
     if isinstance(value, MetadataLevels):
         return f"{value.lowest} to {value.highest}; {value.production} is the highest for production"
     if isinstance(value, FeatureLevels):

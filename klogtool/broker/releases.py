@@ -99,6 +99,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     updates_producers_as_java: bool = True
     forgets_unloaded_groups: bool = False
     passes_over_states: bool = True
+    cordons_log_dirs: bool = True
+    least_segment_bytes: int = 1 << 20
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -119,6 +121,7 @@ _V4_2_0 = replace(
     release="4.2.0",
     prints_as_java_tool=False,
     passes_over_states=False,
+    cordons_log_dirs=False,
     broker_record_version=3,
     metadata_levels=MetadataLevels(7, 30, 29),
     feature_levels=FeatureLevels(known=False),
@@ -153,6 +156,7 @@ _V3_9_2 = replace(
     counts_configured_brokers=False,
     names_every_listener=False,
     has_zookeeper=True,
+    least_segment_bytes=14,
     updates_producers_as_java=False,
     has_pre_vote=False,
     forgets_unloaded_groups=True,

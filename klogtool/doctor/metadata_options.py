@@ -10,6 +10,8 @@ from msgspec.structs import asdict
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.broker.releases import Rules
+from klogtool.causes import Reason
 from klogtool.doctor.answers import BY_HAND, Ahead, Option, Remedy, Strategy, What, by_hand
 from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import Lost, WhyUnknown
@@ -17,6 +19,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.doctor.readable import Readable, ranges_of, walk_each, walk_readable
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
+from klogtool.format.metadata_versions import metadata_version_name
 from klogtool.log.file import LogFile
 from klogtool.log.partition import Partition
 from klogtool.plans.truncate import COMMAND as TRUNCATE
@@ -50,10 +53,14 @@ def copy_option(folder: str) -> Option:
 
 
 def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for a record that does not replay: another copy, or the log without what begins with it."""
+    """Yield the options for a record that does not replay: another release, if it is the level of metadata.version;
+    else another copy, or the log without what begins with it."""
     folder = os.path.join(patient.log_dir_of(point.path), CLUSTER_METADATA_DIR)
-    yield copy_option(folder)
     refusal = read_cluster_metadata(folder, patient.rules).refusal
+    if refusal is not None and refusal.level is not None:  # all copies have it
+        yield by_hand(folder, level_cure(refusal.level, patient.rules), AdviceCause.OTHER_RELEASE())
+        return
+    yield copy_option(folder)
     if refusal is None or refusal.offset is None:
         return
     question = TruncateQuestion(**asdict(patient.circumstances), to=refusal.offset)
@@ -65,6 +72,14 @@ def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         price=AdviceCause.FORGETS(),
         remedies=(Remedy(TRUNCATE, folder, question),),
     )
+
+
+def level_cure(level: int, rules: Rules) -> Reason:
+    """Return what a person does where a release does not take a level of metadata.version."""
+    if level < rules.metadata_levels.lowest:
+        return AdviceCause.RAISE_LEVEL(kafka=str(rules.release))
+    release, found, _ = metadata_version_name(level).partition("-")
+    return AdviceCause.START_NEWER(release=release) if found else AdviceCause.START_NEWEST()
 
 
 def lost_of_metadata(path: str, end: int) -> Lost:

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.refusals import refused_level
 from klogtool.broker.releases import Rules
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.causes import AdviceCause, AheadCause, few_names
 from klogtool.doctor.exceptions import stop_at
+from klogtool.doctor.metadata_options import level_cure
 from klogtool.doctor.patient import Cluster
 from klogtool.errors import KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION
@@ -17,7 +19,9 @@ from klogtool.format.names import FileKind
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.verify.stops import refuses
 
+SEGMENT_BYTES = "segment.bytes"
 ZERO_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"  # KIP-1170
 
 
@@ -29,16 +33,41 @@ def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     levels = rules.metadata_levels
     lowest, highest = levels.lowest, levels.highest
     path = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
-    if not lowest <= level <= highest:
+    cure = level_cure(level, rules)
+    if (failure := refused_level(level, rules)) is not None:
         detail = AheadCause.UNKNOWN_LEVEL(level=level, kafka=str(rules.release), lowest=lowest, highest=highest)
-        stop = stop_at("unknown-level", level=level, lowest=lowest, highest=highest)
-        yield Ahead(path, What.REFUSES, detail, stop=stop)
+        yield Ahead(path, What.REFUSES, detail, stop=refuses(*failure), cure=cure)
     elif level > levels.production:
         detail = AheadCause.LEVEL_OF_TESTS(level=level, kafka=str(rules.release), highest=levels.production)
-        yield Ahead(path, What.REFUSES, detail, stop=stop_at("level-of-tests", level=level))
+        yield Ahead(path, What.REFUSES, detail, stop=stop_at("level-of-tests", level=level), cure=cure)
 
 
-def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
+def walk_release_points(
+    log_dirs: Sequence[str], cluster: Cluster, rules: Rules, is_broker: bool | None
+) -> Iterator[Ahead]:
+    """Yield what the release does not start with, but for levels. is_broker: None if that is not known."""
+    yield from _walk_format_points(log_dirs, cluster, rules)
+    yield from _walk_zookeeper_points(log_dirs, cluster, rules)
+    if is_broker is not False:
+        yield from _walk_setting_points(cluster, rules)
+
+
+def _walk_setting_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
+    """Yield a point if topics have a setting that the release refuses (LogConfig, KIP-1030). A broker reads those of
+    all topics of the cluster before it loads a log, also of topics that it does not have."""
+    if cluster.metadata is None or cluster.metadata_dir is None:
+        return
+    settings, least = cluster.metadata.topics, rules.least_segment_bytes
+    texts = {topic: settings.get(topic, {}).get(SEGMENT_BYTES, "") for topic in sorted(cluster.metadata.topic_ids)}
+    small = {topic: text for topic, text in texts.items() if text.isdecimal() and int(text) < least}
+    if small:
+        path, (first, value) = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), next(iter(small.items()))
+        detail = AheadCause.SMALL_SEGMENTS(topics=few_names(list(small)), least=least, kafka=str(rules.release))
+        stop = stop_at("setting-too-low", name=SEGMENT_BYTES, value=value, least=least)
+        yield Ahead(path, What.REFUSES, detail, stop=stop, cure=AdviceCause.LARGER_SEGMENTS(topic=first, least=least))
+
+
+def _walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     """Yield a point if a release would not see with which features the log dirs were formatted."""
     if cluster.metadata_dir is None or rules.reads_zero_checkpoint:
         return
@@ -52,7 +81,7 @@ def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) 
         yield Ahead(folder, What.METADATA_LOST, detail)
 
 
-def walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
+def _walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     """Yield a point for each log dir that only a broker with ZooKeeper can use (KIP-500): it has no topic ids."""
     if rules.has_zookeeper or cluster.topic_ids:
         return

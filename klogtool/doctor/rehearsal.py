@@ -49,7 +49,7 @@ from klogtool.doctor.log_dirs import (
     walk_replaced,
     with_one_cause,
 )
-from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
+from klogtool.doctor.other_release import walk_level_points, walk_release_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
@@ -183,9 +183,9 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         if point.path not in held and not (point.what is What.MISSING and promoted.get(point.path))
     ]
     strays = [point for point in loaded if point.what is What.STRAY]
-    levels = list(walk_level_points(found.cluster, patient.rules))
     rooms = rooms_of(_growths(found, patient))
     view = view_quorum(patient, how.controllers)
+    levels = list(walk_level_points(found.cluster, patient.rules))
     forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, patient))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
@@ -203,8 +203,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         *walk_forgotten_segments(patient, how.tier),
         *walk_denied_log_dirs(found.log_dirs),
         *walk_denied_metadata(found.cluster),
-        *walk_format_points(found.log_dirs, found.cluster, patient.rules),
-        *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
+        *walk_release_points(found.log_dirs, found.cluster, patient.rules, view is None or view.is_broker),
         *(point for point in loaded if point.what is not What.STRAY),
         *forgotten,
     )

@@ -32,6 +32,8 @@ from klogtool.quorum.settings import listed as listed_words
 from klogtool.verify.stops import Stop, refuses
 
 LISTS = ("log.dirs", "log.dir")  # the first wins
+_CORDONED, _ALL = "cordoned.log.dirs", "*"
+_SEGMENT_BYTES = "log.segment.bytes"
 
 
 def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
@@ -43,6 +45,8 @@ def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) ->
     rules = rules_of(circumstances.kafka)
     yield from _wrong_quorum(log_dirs, settings, rules)
     yield from _wrong_lists(log_dirs, settings, rules)
+    yield from _wrong_cordons(log_dirs, settings, rules)
+    yield from _small_segments(log_dirs, settings, rules)
     yield from _names_of_one(log_dirs, circumstances.log_dirs)
     yield from _metadata_elsewhere(log_dirs, circumstances)
 
@@ -105,6 +109,35 @@ def _wrong_lists(log_dirs: Sequence[str], settings: Mapping[str, str], rules: Ru
     elif len(dirs) > len(set(dirs)):
         stop = stop_at("log-dir-twice", log_dirs=", ".join(map(os.path.abspath, dirs)))
         yield _wrong_list(log_dirs, name, AheadCause.LOG_DIR_TWICE, stop)
+
+
+def _wrong_cordons(log_dirs: Sequence[str], settings: Mapping[str, str], rules: Rules) -> Iterator[Ahead]:
+    """Yield the list of cordoned log dirs that ends the process (KIP-1066): their names are compared as texts."""
+    if not rules.cordons_log_dirs or not provided_names(settings).isdisjoint((*LISTS, _CORDONED)):
+        return
+    cordoned = dict.fromkeys(filter(None, listed_words(settings, _CORDONED)))
+    known = next((listed_words(settings, name) for name in LISTS if name in settings), None)
+    if _ALL in cordoned:
+        if len(cordoned) > 1:
+            yield _wrong_list(log_dirs, _CORDONED, AheadCause.ALL_AND_MORE, stop_at("cordons-all-and-more"))
+    elif known is not None and (missing := [name for name in cordoned if name not in known]):
+        stop = stop_at("cordons-unknown", log_dirs=", ".join(missing))
+        yield _wrong_list(log_dirs, _CORDONED, AheadCause.NOT_IN_LISTS, stop)
+
+
+def _small_segments(log_dirs: Sequence[str], settings: Mapping[str, str], rules: Rules) -> Iterator[Ahead]:
+    """Yield log.segment.bytes below what the release takes (LogConfig, KIP-1030)."""
+    text, least = settings.get(_SEGMENT_BYTES, "").strip(), rules.least_segment_bytes
+    if text.isdecimal() and int(text) < least:
+        stop = stop_at("setting-too-low", name=_SEGMENT_BYTES, value=int(text), least=least)
+        detail = AheadCause.SETTING_TOO_LOW(name=_SEGMENT_BYTES, value=int(text), least=least)
+        yield Ahead(
+            log_dirs[0],
+            What.REFUSES,
+            detail,
+            stop=stop,
+            cure=AdviceCause.RAISE_SETTING(name=_SEGMENT_BYTES, least=least),
+        )
 
 
 def _wrong_list(log_dirs: Sequence[str], name: str, why: AheadCause, stop: Stop) -> Ahead:

@@ -21,6 +21,7 @@ from klogtool.format.kraft_snapshot import Endpoint
 BROKER, CONTROLLER = "broker", "controller"
 VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES = "process.roles"
+ZOOKEEPER = "zookeeper.connect"
 _REGISTRATION_TIMEOUT = "initial.broker.registration.timeout.ms"
 _NODE_IDS = ("node.id", "broker.id")  # the second is its older name
 # Settings of type INT, and the lowest value of each (KRaftConfigs, QuorumConfig).
@@ -45,7 +46,7 @@ _LOOPBACK = "127.0.0.1"  # Java asks for IPv4 first
 _CONTROLLER_LISTENERS = "controller.listener.names"
 _LISTENERS = (_CONTROLLER_LISTENERS, "listeners", "advertised.listeners")
 _QUORUM = (ROLES, VOTERS, BOOTSTRAP_SERVERS, *_LISTENERS, *_NUMBERS)
-_USED = (*_QUORUM, PROVIDERS)
+_USED = (*_QUORUM, ZOOKEEPER, PROVIDERS)
 
 
 def used_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -78,10 +79,15 @@ class QuorumSettings(Struct, frozen=True):
     def of(cls, settings: Mapping[str, str], rules: Rules) -> QuorumSettings | None:
         """Read the settings as the release does; None if they do not say which roles the process has, or have values
         of a config provider, which nobody knows here. Raises KlogError where the process would end."""
+        provided = provided_names(settings)
+        if ROLES not in provided:
+            _check_roles(settings, rules)
         roles = frozenset(listed(settings, ROLES))
-        if not roles or not provided_names(settings).isdisjoint(_QUORUM):
+        if not roles or not provided.isdisjoint(_QUORUM):
             return None
         numbers = _numbers(settings)
+        if len({numbers[name] for name in _NODE_IDS if name in numbers}) > 1:
+            raise _wrong("You must set `node.id` to the same value as `broker.id`.")
         voters = dict(map(_voter, listed(settings, VOTERS)))
         servers = tuple(_server(text) for text in listed(settings, BOOTSTRAP_SERVERS))
         # Where others reach the controller (KafkaConfig.effectiveAdvertisedControllerListeners).
@@ -134,6 +140,18 @@ def find_node_id(settings: Mapping[str, str]) -> str | None:
     """Return the text of node.id, or of its older name; None also if a config provider has it."""
     key = next((key for key in _NODE_IDS if key in settings), None)
     return None if key is None or key in provided_names(settings) else settings[key].strip()
+
+
+def _check_roles(settings: Mapping[str, str], rules: Rules) -> None:
+    """Raise KlogError for roles that no process has. Without them a release with ZooKeeper asks that. A file that has
+    neither may be a part of the settings."""
+    roles = listed(settings, ROLES)
+    if ROLES in settings and not roles and rules.checks_lists:
+        raise _wrong(f"Configuration '{ROLES}' must not be empty. Valid values include: [{BROKER}, {CONTROLLER}]")
+    if ROLES not in settings and ZOOKEEPER in settings and not rules.has_zookeeper:
+        raise _wrong(f'Missing required configuration "{ROLES}" which has no default value.')
+    if (wrong := next((role for role in roles if role not in (BROKER, CONTROLLER)), None)) is not None:
+        raise _invalid(ROLES, wrong, f"String must be one of: {BROKER}, {CONTROLLER}")
 
 
 def _numbers(settings: Mapping[str, str]) -> dict[str, int]:

@@ -13,10 +13,13 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from damage import append_bytes, flip_bit, overwrite, tear_at
+from damage import append_bytes, flip_bit, heal_checksums, overwrite, tear_at
+from raw_batches import build_batch
 
 from klogtool.doctor.answers import What
+from klogtool.format.batch import Record
 from klogtool.format.checksums import crc32c
+from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.producer_snapshot import ProducerStateEntry, build_producer_snapshot
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -807,6 +810,26 @@ METADATA_LOG = f"{METADATA}/{0:020d}.log"
 BOOTSTRAP = "d0/bootstrap.checkpoint"
 
 
+def metadata_level(level: int) -> Wound:
+    """The cluster has another metadata.version than 30."""
+    name = b"metadata.version\x00"
+
+    def wound(data: bytes) -> bytes:
+        healed = bytearray(data.replace(name + bytes([30]), name + bytes([level])))
+        heal_checksums(healed)
+        return bytes(healed)
+
+    return both(*(changed(path, wound) for path in (BOOTSTRAP, SNAPSHOT, METADATA_LOG)))
+
+
+def topic_setting(name: str, value: str) -> Wound:
+    """A setting of t, at the end of the metadata log."""
+    record = build_metadata_record(
+        "ConfigRecord", 0, {"resourceType": 2, "resourceName": "t", "name": name, "value": value}
+    )
+    return behind(METADATA_LOG, build_batch([Record(62, 0, None, record)], partition_leader_epoch=1))
+
+
 def begins_later(disks: pathlib.Path) -> None:
     """The metadata log begins with its second batch."""
     data = (disks / METADATA_LOG).read_bytes()
@@ -841,6 +864,13 @@ KRAFT: Mapping[str, Scenario] = {
     "9 bootstrap.checkpoint missing": yes(gone(BOOTSTRAP)),
     "9 bootstrap.checkpoint of 0 bytes": refuses(
         put(BOOTSTRAP, b""), BOOTSTRAP, "No FeatureLevelRecord for metadata.version was found"
+    ),
+    "9 metadata.version of 3.3": refuses(metadata_level(4), SNAPSHOT, "No MetadataVersion with feature level"),
+    "9 metadata.version of a later release": refuses(
+        metadata_level(35), SNAPSHOT, "No MetadataVersion with feature level"
+    ),
+    "9 segment.bytes of a topic of 3.9": refuses(
+        topic_setting("segment.bytes", "100000"), METADATA, "Value must be at least 1048576"
     ),
     "9 index missing": yes(gone(f"{METADATA}/{0:020d}.index")),
     "9 leader epochs missing": yes(gone(f"{METADATA}/{EPOCHS}")),

@@ -10,6 +10,7 @@ import pytest
 from running import run_here
 from startup import HERE
 
+ROLES = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@h:9093\n"
 FILE = "process.roles=broker,controller\nnode.id={node}\ncontroller.quorum.voters={voters}\n{dirs}\n"
 
 
@@ -110,7 +111,7 @@ def test_lists_that_a_release_refuses(tmp_path: pathlib.Path, kafka: str, dirs: 
     """A broker 4.3.1 says these words; those of 4.1.1 are from its sources. Some files have no log dirs to look at."""
     rows = asked(tmp_path / "disks", "d0", "d1", dirs=dirs, kafka=kafka)
     messages = [row["exception"]["message"] for row in rows if row.get("what") == "refuses"]  # type: ignore[index]
-    messages = [message for message in messages if "MetadataVersion" not in message]
+    messages = [message for message in messages if "Unsupported metadata version" not in message]
     assert [message.startswith(told or "-") for message in messages] == [True] * (told is not None)
 
 
@@ -179,3 +180,44 @@ def test_a_reserved_directory_id_in_the_words_of_a_release(
     meta.write_text("".join(line for line in lines if "directory.id" not in line) + f"directory.id={'A' * 22}\n")
     done = run_here([*words, "--kafka", kafka], tmp_path / "broker")
     assert f"Invalid {word} directory ID {'A' * 22} found in" in " ".join(f"{done.out.decode()}{done.told}".split())
+
+
+@pytest.mark.parametrize(
+    ("kafka", "lines", "refused"),
+    [
+        ("4.3.1", "zookeeper.connect=z:2181", 'Missing required configuration "process.roles"'),
+        ("3.9.2", "zookeeper.connect=z:2181", None),
+        ("4.3.1", "process.roles=", "Configuration 'process.roles' must not be empty."),
+        (
+            "3.9.2",
+            "process.roles=Broker",
+            "Invalid value Broker for configuration process.roles: String must be one of",
+        ),
+        ("3.9.2", "node.id=1\nbroker.id=2", None),  # without roles nobody knows whether the file is whole
+        ("4.3.1", ROLES + "broker.id=2", "You must set `node.id` to the same value as `broker.id`."),
+        ("4.3.1", ROLES + "broker.id=1", None),
+        ("4.3.1", ROLES + "cordoned.log.dirs=d1", None),
+        ("4.3.1", ROLES + "cordoned.log.dirs=*", None),
+        ("4.3.1", ROLES + "cordoned.log.dirs=*,d1", "must not contain other values"),
+        ("4.3.1", ROLES + "cordoned.log.dirs=d1/,d0,/x", "log.dirs or log.dir. Missing entries : d1/, /x"),
+        ("4.1.1", ROLES + "cordoned.log.dirs=/x", None),
+        (
+            "4.3.1",
+            ROLES + "log.segment.bytes=100000",
+            "100000 for configuration log.segment.bytes: Value must be at least",
+        ),
+        ("3.9.2", ROLES + "log.segment.bytes=100000", None),
+    ],
+)
+def test_settings_that_end_the_process_before_it_reads_a_log(
+    tmp_path: pathlib.Path, kafka: str, lines: str, refused: str | None
+) -> None:
+    """As brokers said it."""
+    disks = pathlib.Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    (disks / "server.properties").write_text(f"log.dirs=d0,d1\n{lines}\n")
+    words = ["doctor", "--config-file", "server.properties", "--kafka", kafka, "--format", "json"]
+    rows = [json.loads(line) for line in run_here(words, disks).out.splitlines()]
+    of_file = [row for row in rows if row.get("what") == "refuses" and row["path"] == str(disks / "d0")]
+    told = [row["exception"]["message"] for row in of_file]
+    assert len(told) == (refused is not None)
+    assert all(str(refused) in message for message in told)

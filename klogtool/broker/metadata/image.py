@@ -31,6 +31,7 @@ from klogtool.format.internal.records import (
     unknown_record_type,
 )
 from klogtool.format.internal.schema import Values
+from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
@@ -254,7 +255,7 @@ class _ImageReplay:
             return
         refused = list(failures(self._image.known, message, self._rules))
         for by, failure in refused:
-            self._refuse(by, failure, message.name, record, path)
+            self._refuse(by, failure, message, record, path)
         if any(by is Replay.IMAGE for by, _ in refused):
             return
         self._image.known.learn(message)
@@ -266,7 +267,7 @@ class _ImageReplay:
     def _bound(self, message: ApiMessage, record: Record, path: str) -> None:
         """Take a record that begins or ends a transaction (MetadataBatchLoader, OffsetControlManager)."""
         for by, failure in bound_failures(self._image.known, message, None if self._start is None else record.offset):
-            self._refuse(by, failure, message.name, record, path)
+            self._refuse(by, failure, message, record, path)
         if message.name == _BEGIN:
             self._pending = []
             self._image.known.begin(record.offset)
@@ -276,12 +277,15 @@ class _ImageReplay:
         self._image.known.end(is_aborted=message.name == _ABORT)
         self._pending = None
 
-    def _refuse(self, by: Replay, failure: Failure, name: str | None, record: Record, path: str) -> None:
+    def _refuse(self, by: Replay, failure: Failure, message: ApiMessage | None, record: Record, path: str) -> None:
         """Note a refusal; only the first one of each replay counts, because that ends it."""
         if any(known.by is by for known in self._image.refusals):
             return
-        where = (None, self._index) if self._start is None else (record.offset, None)
-        self._image.refusals += (Refusal(by, path, *failure, name, *where),)
+        offset, index = (None, self._index) if self._start is None else (record.offset, None)
+        name = None if message is None else message.name
+        is_level = message is not None and name == "FeatureLevelRecord" and message.values["name"] == METADATA_VERSION
+        level = message.values["featureLevel"] if message is not None and is_level else None
+        self._image.refusals += (Refusal(by, path, *failure, name, offset, index, level),)
 
     def _walk_records(self, file: BatchFile) -> Iterator[Record]:
         """Yield the records of metadata. Raises KlogError at damage."""

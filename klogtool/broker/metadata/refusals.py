@@ -59,7 +59,8 @@ class Replay(Enum):
 class Refusal(Struct, frozen=True):
     """The first record that a replay refuses. path: of the file with it. record: its name; None if it cannot be read.
 
-    offset: in the log; None in a snapshot. index: in a snapshot, from 0.
+    offset: in the log; None in a snapshot. index: in a snapshot, from 0. level: of metadata.version, if the record sets
+    that.
     """
 
     by: Replay
@@ -69,6 +70,7 @@ class Refusal(Struct, frozen=True):
     record: str | None = None
     offset: int | None = None
     index: int | None = None
+    level: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -156,12 +158,7 @@ def _of_image(known: Known, message: ApiMessage, rules: Rules) -> Failure | None
         case "BrokerRegistrationChangeRecord":
             return _image_broker(known, "change", values["brokerId"], values["brokerEpoch"]) or _changes(message)
         case "FeatureLevelRecord" if values["name"] == METADATA_VERSION:
-            level, levels = values["featureLevel"], rules.metadata_levels
-            if levels.lowest <= level <= levels.highest or (rules.has_zookeeper and level == _BEFORE_FEATURES):
-                return None
-            old = f"No MetadataVersion with feature level {level}"
-            new = _UNSUPPORTED_VERSION.format(metadata_version_name(levels.lowest))
-            return _illegal_argument(old if levels.lowest == 1 else new)
+            return refused_level(values["featureLevel"], rules)
         case "ZkMigrationStateRecord":
             return _migration(values, rules)
         case "RemoveAccessControlEntryRecord" if values["id"] not in known.acls:
@@ -173,6 +170,16 @@ def _of_image(known: Known, message: ApiMessage, rules: Rules) -> Failure | None
                     form = "expected a string in format principalType:principalName but got"
                     return _illegal_argument(f"{form} {principal}")
     return None
+
+
+def refused_level(level: int, rules: Rules) -> Failure | None:
+    """Return what a release has against a level of metadata.version (FeaturesDelta)."""
+    levels = rules.metadata_levels
+    if levels.lowest <= level <= levels.highest or (rules.has_zookeeper and level == _BEFORE_FEATURES):
+        return None
+    old = f"No MetadataVersion with feature level {level}"
+    new = _UNSUPPORTED_VERSION.format(metadata_version_name(levels.lowest))
+    return _illegal_argument(old if levels.lowest == 1 else new)
 
 
 def _assignment(known: Known, message: ApiMessage) -> Failure | None:
