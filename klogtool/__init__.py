@@ -20,8 +20,8 @@
     salvage/    every sound batch of a damaged partition kept
     remote/     remote storage of tiered topics: its segments, and which of them serves which offset
     quorum/     the controllers of a cluster by their disks: who votes, whether anybody can lead
-    doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values
+    doctor/     what a broker says and does when it starts, and what to do first
     fleet/      several brokers after a disaster: the best copy of each partition
     decoding/   keys and values decoded for people
     disk/       carries plans out, and takes them back: the only floor that writes

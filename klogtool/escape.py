@@ -1,6 +1,6 @@
 """Makes text from a disk safe to show on a terminal, and to paste into a shell.
 
-Below floor 0: imports nothing of klogtool. Anybody may have written the names of files and folders, lines of
+Imports nothing of klogtool. Anybody may have written the names of files and folders, lines of
 checkpoints and values of settings. Shown raw, they can move the cursor, change colours, hide or reorder the text beside
 them, or look like a line of klogtool. `escaped` is the one rule for all of them. Every line that klogtool prints goes
 through it (cli/output.py), and so does every paragraph that is joined from lines (`joined`).

@@ -2,7 +2,7 @@
 
 While klogtool starts, a signal ends the process at once, because nothing has been done yet. While it works, a signal
 raises KeyboardInterrupt; during a step, after the step. A second signal ends the process at once, except during a
-write: then klogtool first deletes prepared files, and says how to continue. Floor 0: imports nothing of klogtool. A
+write: then klogtool first deletes prepared files, and says how to continue. Imports nothing of klogtool. A
 program that only imports klogtool keeps its own handlers.
 
 `_signal` is the part of `signal` that Python has loaded already. `signal` would import more modules first, and until
@@ -20,7 +20,7 @@ _SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
 class _State:
-    """ours: signals with our handlers. held: number of steps being done. asked: a signal came during a step."""
+    """ours: signals with our handlers. held: number of steps being done. is_requested: a signal came during a step."""
 
     ours: tuple[int, ...] = ()
     held = 0

@@ -1,6 +1,6 @@
 """Rows of JSON Lines, and names in them that are not UTF-8.
 
-Floor 0: imports nothing of klogtool except `escape`. A name on disk is bytes. Python has it as text with lone
+Imports nothing of klogtool except `escape`. A name on disk is bytes. Python has it as text with lone
 surrogates, which JSON should not contain. Such a text is written escaped, with its bytes in base64 beside it, under the
 field's name with `_base64`: `{"path":"/d/a\\xff-0","path_base64":"L2QvYf8tMA=="}`. A list of texts has a list beside
 it.

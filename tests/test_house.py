@@ -274,6 +274,35 @@ def test_what_is_public_says_what_it_is_for_and_is_short(path: str) -> None:
                 assert lines <= LONGEST_FUNCTION_LINES, f"{path}:{node.lineno}: {node.name} has {lines} lines"
 
 
+# `name: what it is`, at the beginning of a sentence of a docstring; and such names that are no name in the code.
+EXPLAINED = re.compile(r"(?:^|[.;] )((?:[a-z_]+, )*[a-z_]+): ")
+NO_NAMES = {
+    "": {"default", "empty", "null"},
+    "Share": {"lead", "follow", "leave", "restore"},  # actions
+    "ForeignCure": {"file"},  # a value of a cause
+    "SalvageVerdict": {"size"},  # of the class below
+    "FollowedSegment": {"marks"},
+}
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Names, parameters, attributes and words that a definition has, without its docstring."""
+    ways = ("id", "arg", "attr", "name", "value")
+    return {name for each in ast.walk(node) for way in ways if isinstance(name := getattr(each, way, None), str)}
+
+
+@every_module
+def test_what_a_docstring_explains_is_there(path: str) -> None:
+    """Who renames a parameter or a field renames it in the docstring as well."""
+    for node in nodes(path):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
+            paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+            explained = {name for each in paragraphs for names in EXPLAINED.findall(each) for name in names.split(", ")}
+            unknown = explained - NO_NAMES[""] - NO_NAMES.get(node.name, set())
+            missing = unknown - names_in(node) if unknown else set()
+            assert not missing, f"{path}:{node.lineno}: {node.name} explains {missing}, which it does not have"
+
+
 @every_module
 def test_no_error_is_swallowed_whole(path: str) -> None:
     for node in nodes(path):

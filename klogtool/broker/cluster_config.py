@@ -112,7 +112,7 @@ class ClusterConfig:
 
 
 def layers_of(topic: str, direct: Settings, by_file: Settings, cluster: ClusterConfig) -> Iterator[Layer]:
-    """Yield what applies to a topic, highest priority first. given: --config; by_file: the part of --config-file that
+    """Yield what applies to a topic, highest priority first. direct: --config; by_file: the part of --config-file that
     applies."""
     named = _all_from(by_file, BY_FILE) | _all_from(direct, AS_GIVEN)
     yield {name: setting for name, setting in named.items() if name not in BROKER_NAMES}

@@ -1,4 +1,4 @@
-"""Files named by --output, --plan-out, --html and --write-baseline."""
+"""Files named by --output, --plan-out, --html, --write-baseline and --metrics."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def make_face(
     bar: Bar,
     command: str = "verify",
 ) -> Face:
-    """Return the face of a --format. paths: as typed. found: what --recursive found below them."""
+    """Return the face of a --format. paths: as typed. below: what --recursive found below them."""
     if question.statistics:
         return StatisticsFace(reading, settings_path)
     if reading.form == "json":

@@ -7,14 +7,14 @@ undo         undoes a run that wrote in place: contents, names, owner, mode and 
 building     writes a log dir that was built from a spec
 image        writes an image of a log dir, and packs it
 
-disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them
+disk         the calls that change log dirs and journals: write, rename, delete, sync, ...
 lock         takes the log dir's `.lock` as a broker does
 facts        whether files are unchanged since the plan was made
 space        whether there is enough space, before anything is written
 joining      merges plans that change the same file into one plan
 draft_writer     makes a folder as its draft is, without undo: for log dirs that are test data
 
-staging      before the first step: writes new contents beside their targets, keeps originals
+staging      before the first step: writes new contents where a rename puts them in place, keeps originals
 putting      writes a file, syncs it and reads it back, a large one while it is still being written
 folders      renames folders of a log dir, and moves them out: the last steps of a run
 readback     compares what was written with what should have been written

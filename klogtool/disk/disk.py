@@ -1,4 +1,6 @@
-"""The calls that change files. Nothing else in klogtool changes a file (tests/test_house.py checks that).
+"""The calls that change log dirs and journals. Datasets, exports and scratch have modules of their own.
+
+Only this floor and the output of `cli` change files (tests/test_house.py checks that).
 
 These functions decide nothing. Each is one system call, except `write`, `write_parts`, `extend`, `fill` and
 `describe`, which may stop in the middle. So it is enough to test with a disk that dies after n calls, also inside of

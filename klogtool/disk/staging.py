@@ -1,5 +1,5 @@
-"""Prepares a run before its first step: writes new contents beside their targets, and keeps originals. Nothing in the
-log dir changes by that.
+"""Prepares a run before its first step: writes new contents where a rename puts them in place, and keeps originals.
+Nothing in the log dir changes by that.
 
 On one file system originals are kept by hard links, and new contents wait in the journal. If the journal is on another
 file system, originals are copied, and new contents wait in the target's own folder under names that end in `.deleted`.

@@ -5,8 +5,8 @@ Order of effects; each is on the device before the next:
  1. Take the log dir's lock.
  2. Check facts and space. Until here nothing is written but `.lock`.
  3. Create the journal's entry with the plans (plan.jsonl).
- 4. For every plan: write its new contents beside their targets and read them back; keep what it changes (staging.py).
-    Where a deletion makes room first, new contents may wait in the journal.
+ 4. For every plan: write its new contents into the journal's entry, or beside their targets if that is on another file
+    system, and read them back; keep what it changes (staging.py).
  5. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
  6. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
     before a cut or a step in another folder. So a power failure leaves a state that some step left.

@@ -272,7 +272,7 @@ def outline(head: bytes, room: int) -> Iterator[tuple[int, bytes]]:
 def fill_in(entry: memoryview, changes: Iterable[tuple[int, bytes, bytes]]) -> None:
     """Put bytes into a blank entry where others have gone; the checksum is right again.
 
-    pieces: position, the bytes, and those of the original.
+    changes: position, the bytes, and those of the original.
     """
     for at, data, before in changes:
         for n in range(max(0, -at), min(len(data), len(entry) - at)):

@@ -1,6 +1,7 @@
 """Files and folders that somebody names, and that are not Kafka's: the error that says what they are.
 
-Only what is named on a command line is looked at. What lies inside of a log dir is for `verify` to find.
+Only what is named, on a command line or in `klogtool.open`, is looked at. What lies inside of a log dir is for `verify`
+to find.
 """
 
 from __future__ import annotations

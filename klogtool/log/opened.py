@@ -22,8 +22,8 @@ Opened: TypeAlias = "LogDir | Partition | Segment | KraftSnapshot | EntriesFile[
 def open_path(path: str | os.PathLike[str]) -> Opened:
     """Return a LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
 
-    Only the names in a folder are read yet, and no file stays open. Raises KlogError if the path does not exist, may
-    not be read, is neither file nor folder, or is not Kafka's.
+    Only the names in a folder, or the first bytes of a file, are read yet, and no file stays open. Raises KlogError if
+    the path does not exist, may not be read, is neither file nor folder, or is not Kafka's.
     """
     text = os.fsdecode(path)
     check_path(text)

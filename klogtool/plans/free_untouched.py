@@ -77,7 +77,7 @@ def find_untouched(
 
 
 def _large(untouched: Iterable[tuple[str, Untouched]]) -> Iterator[Untouched]:
-    """Yield what is large; of the rest, sums. found: each with the folder that it counts for."""
+    """Yield what is large; of the rest, sums. untouched: each with the folder that it counts for."""
     sums: dict[tuple[str, UntouchedReason], tuple[int, int]] = {}
     for folder, one in untouched:
         is_sum = one.why is UntouchedReason.IN_USE

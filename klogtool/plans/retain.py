@@ -146,8 +146,7 @@ def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, 
 
 
 def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[Reason]:
-    """Yield a note: a log start below all segments may mean that the topic has remote storage. Used if nothing is
-    deleted."""
+    """Yield a note: a log start below all segments may mean that the topic has remote storage."""
     line = log.terms.log_start_offset
     if 0 < line < first_base and REMOTE_STORAGE not in log.terms.sources:
         yield PlanNote.LOOKS_TIERED(start=line)

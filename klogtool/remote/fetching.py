@@ -33,7 +33,7 @@ from klogtool.verify.segment_report import SegmentReport
 
 
 class LogSource(Struct, frozen=True):
-    """A segment to take, with the offsets that are its own. stored: in the store; None: a file at `path`."""
+    """A segment to take, with the offsets that are its own. listed: in the store; None: a file at `path`."""
 
     base_offset: int
     first_offset: int

@@ -46,7 +46,7 @@ class KafkaDump:
     """Prints files to `write` and complaints to `complain`, and collects the reports.
 
     selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. values: how
-    keys and values are decoded. damaged: whether anything was wrong so far. given: logs that are not opened by their
+    keys and values are decoded. damaged: whether anything was wrong so far. named: logs that are not opened by their
     path.
     """
 
@@ -96,7 +96,7 @@ class KafkaDump:
         self._entries(path, lambda: _log_heading(name))
 
     def named_log(self, path: str) -> None:
-        """Print one of the given logs. If its name is not known, the offset in that is taken from the first header."""
+        """Print one of the named logs. If its name is not known, the offset in that is taken from the first header."""
         name = self.named[path].name
         self.print(f"Dumping {path}")
         with AtPath(path):

@@ -1,6 +1,7 @@
 """Log dirs as tables of Spark: `spark.read.format("klog").load(PATH)`.
 
-The data source. `source`, `readers` and `streaming` know Spark; the others are plain Python and need pyarrow at most.
+The data source. `source`, `source_reader`, `streaming`, `sink` and what begins sessions know Spark; the others are
+plain Python and need pyarrow at most.
 
     source             the data source, as Spark calls it
     source_reader      queries, as Spark calls them: partitions of the scan, and their rows

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as `klog`. The other modules do the work, and know nothing of Spark.
+"""The data source that Spark knows as `klog`. `source_reader`, `streaming` and `sink` do its work.
 
 It registers itself if klogtool is installed (package pyspark_klog), else by `klogtool.spark.register(spark)`.
 """

@@ -1,7 +1,7 @@
 """A growing log dir as a stream: `spark.readStream.format("klog")`, with PySpark 4.2 and later.
 
-This is what Spark calls; `following` follows the logs, and `reached` has the contents of the checkpoint. Ends are found
-again for each batch of the stream; an incomplete batch at the end of a log does not exist yet.
+This is what Spark calls; `following` follows the logs, and `stream_progress` has the contents of the checkpoint. Ends
+are found again for each batch of the stream; an incomplete batch at the end of a log does not exist yet.
 """
 
 from __future__ import annotations

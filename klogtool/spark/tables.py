@@ -1,4 +1,4 @@
-"""The tables of a log dir: records, batches, segments and findings; their columns, and the rows of two of them.
+"""The tables of a log dir: records, batches, segments, findings and left_out; their columns, and the rows of three.
 
 Names and values of `batches` and `findings` are those of `klogtool dump-log --format json` and of `klogtool verify`.
 """

@@ -85,7 +85,7 @@ class Batching(Struct):
 
 
 def walk_record_calls(chunks: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
-    """Yield a leader's call for each batch. pieces: of the text. Raises KlogError for a line that is not a record."""
+    """Yield a leader's call for each batch. chunks: of the text. Raises KlogError for a line that is not a record."""
     filling = BatchFilling(batching.batch_bytes, batching.batch_records)
     for number, line in split_lines(chunks, path):
         row = _row_of(line, number, path, batching)

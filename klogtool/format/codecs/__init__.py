@@ -1,6 +1,6 @@
 """Compression of a batch's records, as Kafka's own streams read and write it. Knows nothing of the records.
 
-The only package that imports zlib, snappy, lz4 and zstandard. A stream is accepted or refused exactly as by the Java
+The only package that imports snappy, lz4 and zstandard. A stream is accepted or refused exactly as by the Java
 libraries of Kafka 4.3.1 (on JDK 17). That is not always what the specification of the format demands: see each codec's
 module. Output is limited while it grows, so a few bytes that would inflate to gigabytes cost no more memory than the
 limit.

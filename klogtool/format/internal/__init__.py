@@ -6,7 +6,7 @@ schema       Kafka's field tables (schemas.json, added_in_4_4.json)
 primitives   the types of Kafka's protocol
 quick        messages of numbers, ids and texts, read without construct
 offset_commits  committed offsets
-decoders     what kafka-dump-log's decoders print
+decoders     what kafka-dump-log's decoders print; both messages of a record, for columns
 json_form    messages as JSON, as Kafka's JsonConverter classes write them
 remote_log   records of `__remote_log_metadata` as Java objects
 blanked_metadata  records of `__cluster_metadata` without what is private

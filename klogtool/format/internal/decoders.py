@@ -1,4 +1,5 @@
-"""What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1).
+"""What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1); and the
+messages of such a record, for the columns of Arrow and Spark (`read_internal_record`).
 
 of_4_4: with the messages of 4.4.0 as well; otherwise with those of 4.3.1.
 
