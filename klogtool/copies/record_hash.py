@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from msgspec import Struct
@@ -59,13 +60,10 @@ def hash_partitions(
     A `start` below the log start offset is that one. log_start: the log start offset, if it is not the checkpoint's.
     jobs: threads.
     """
-
-    def hash_one(path: str) -> RecordHash:
-        return hash_partition(path, start=start, end=end, log_start=log_start)
-
+    hash_one = partial(hash_partition, start=start, end=end, log_start=log_start)
     for is_large, some in groupby(paths, key=lambda path: find_log_bytes(Partition(path)) >= LARGE_BYTES):
         if is_large:
-            yield from (hash_partition(path, start=start, end=end, jobs=jobs, log_start=log_start) for path in some)
+            yield from (hash_one(path, jobs=jobs) for path in some)
         else:
             yield from (result for _, result in in_order(lambda: hash_one, some, jobs))
 

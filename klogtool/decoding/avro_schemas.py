@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from klogtool.decoding.bounds import MOST_DEPTH
-from klogtool.decoding.schemas import Schemas
+from klogtool.decoding.schemas import Schemas, first_line
 from klogtool.errors import Corrupt, Unsupported
 
 MOST_REFERENCES = 1000
@@ -73,7 +73,7 @@ def _parse(schemas: Schemas, file: str, named: Named, above: tuple[str, ...]) ->
             _parse(schemas, file_named, named, (*above, file))
             continue
         except (tool.SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Corrupt(f"{file} is no schema of Avro: {_line(error)}") from error
+            raise Corrupt(f"{file} is no schema of Avro: {first_line(error)}") from error
         named.update(trial)
         return parsed
     raise Corrupt(f"{file} refers to more than {MOST_REFERENCES:,} types")
@@ -124,7 +124,7 @@ def _load(schemas: Schemas, file: str) -> Any:
     except json.JSONDecodeError as error:
         raise Corrupt(f"{file} is not JSON at line {error.lineno}") from None
     except (ValueError, RecursionError) as error:
-        raise Corrupt(f"{file} is not JSON: {_line(error)}") from None
+        raise Corrupt(f"{file} is not JSON: {first_line(error)}") from None
     if _is_deeper(raw, 2 * MOST_DEPTH):
         raise Corrupt(f"{file} is nested too deeply for a schema")
     return raw
@@ -141,7 +141,3 @@ def _is_deeper(value: Any, most: int) -> bool:
 
 def _items(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -11,7 +11,7 @@ from typing import Any
 from klogtool.decoding.bounds import MOST_OWN_ITEMS, Budget, check_depth, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.framing import find_framing, find_schema
-from klogtool.decoding.schemas import PROTOBUF, Schemas
+from klogtool.decoding.schemas import PROTOBUF, Schemas, first_line
 from klogtool.errors import Corrupt, Unsupported
 
 MOST_PROTOBUF_BYTES = 4 << 20  # a message of two bytes becomes an object of hundreds
@@ -113,7 +113,7 @@ class _LoadedSchema:
             for one in every.file:
                 self._pool.AddSerializedFile(one.SerializeToString())
         except self._refusals as error:
-            raise Corrupt(f"{file} is no descriptor set of Protobuf: {_line(error)}") from error
+            raise Corrupt(f"{file} is no descriptor set of Protobuf: {first_line(error)}") from error
         if not every.file or not every.file[-1].message_type:
             raise Corrupt(f"{file} is a descriptor set without messages")
         self._last, self._classes = every.file[-1], dict[tuple[int, ...], Any]()
@@ -137,7 +137,7 @@ class _LoadedSchema:
             _take_fields(message, 0, Budget(len(data), MOST_OWN_ITEMS))
             value = self._json.MessageToDict(message, preserving_proto_field_name=True)
         except self._refusals as error:
-            raise Corrupt(f"not the Protobuf of {file}: {_line(error)}") from error
+            raise Corrupt(f"not the Protobuf of {file}: {first_line(error)}") from error
         return Reading(
             to_json(value, bytes_form, size=len(data)),
             f"{file}:{message.DESCRIPTOR.full_name}",
@@ -161,7 +161,3 @@ def _take_fields(message: Any, depth: int, budget: Budget) -> None:
         if items and hasattr(items[0], "ListFields"):
             for item in items:
                 _take_fields(item, depth + 1, budget)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

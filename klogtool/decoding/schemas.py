@@ -65,3 +65,8 @@ def read_schemas(path: str) -> Schemas:
     if not files:
         raise KlogError(f"no schemas in it: no file ends in {', '.join(AVRO + PROTOBUF)}", path=path)
     return Schemas(path, files, AVRO + PROTOBUF)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what a parser says of a schema or a value."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

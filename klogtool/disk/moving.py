@@ -44,7 +44,7 @@ def _send_range(sink: int, part: FileRange) -> None:
         source = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         start = part.start
-        for move in (_copy_range, _sendfile, _by_hand):
+        for move in (_copy_range, os.sendfile, _by_hand):
             start = _move(move, sink, source, start, part)
     finally:
         os.close(source)
@@ -73,10 +73,6 @@ def _copy_range(sink: int, source: int, start: int, size: int) -> int:
     if not hasattr(os, "copy_file_range"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     return os.copy_file_range(source, sink, size, start)
-
-
-def _sendfile(sink: int, source: int, start: int, size: int) -> int:
-    return os.sendfile(sink, source, start, size)
 
 
 def _by_hand(sink: int, source: int, start: int, size: int) -> int:

@@ -19,7 +19,8 @@ from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
-from klogtool.log.log_files import begins_with, find_log_bytes
+from klogtool.log.file import LogFile
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out
@@ -86,7 +87,8 @@ def has_all_of(whole: Partition, part: Partition) -> bool:
 def _begins_with(path: str | None, beginning: str) -> bool:
     if path is None:
         return not os.path.getsize(beginning)
-    return begins_with(path, beginning)
+    with LogFile(path) as file, LogFile(beginning) as other:
+        return file.begins_with(other)
 
 
 def walk_absent(patient: Patient) -> Iterator[Ahead]:

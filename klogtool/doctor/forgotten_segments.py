@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import LoadTerms, terms_of
+from klogtool.broker.circumstances import terms_of
 from klogtool.broker.metadata.image import Replicas
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What
@@ -107,17 +107,15 @@ def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[i
                 if start is None or partition.topic == TOPIC or not _is_current(partition):
                     continue
                 first = next((segment.base_offset for segment in partition.segments), 0)
-                if start < first and _terms(partition, patient).may_begin_elsewhere:
-                    yield partition, (start, first - 1)
+                if start < first:
+                    checkpoints = patient.checkpoints_of(partition.path)
+                    if terms_of(partition.path, circumstances, checkpoints=checkpoints).may_begin_elsewhere:
+                        yield partition, (start, first - 1)
 
 
 def _has_other_manager(settings: Mapping[str, str]) -> bool:
     """Return whether the broker keeps the metadata of remote segments in another place than the topic."""
     return settings.get(MANAGER, DEFAULT_MANAGER) != DEFAULT_MANAGER
-
-
-def _terms(partition: Partition, patient: Patient) -> LoadTerms:
-    return terms_of(partition.path, patient.circumstances, checkpoints=patient.checkpoints_of(partition.path))
 
 
 def _is_forgotten(

@@ -6,11 +6,9 @@ Sources: org.apache.kafka.image.MetadataImage.write, org.apache.kafka.server.com
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from klogtool.fleet.metadata import Rebuilt, SnapshotPartition, Topic
-from klogtool.format.internal.records import build_metadata_record
-from klogtool.format.internal.schema import Values
+from klogtool.format.internal.records import ApiMessage, build_metadata_record
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
@@ -24,14 +22,6 @@ _PARTITION_LEVELS = (17, 23)  # 3.7-IV2: directories; 4.0-IV1: eligible leader r
 _BROKER_LEVELS = (8, 17, 30)  # 3.4-IV0: migration from ZooKeeper; 3.7-IV2; 4.3-IV0: cordoned log dirs
 
 
-class MetadataRecord(NamedTuple):
-    """A record: the name of its message, its version, its fields."""
-
-    name: str
-    version: int
-    values: Values
-
-
 def snapshot_name(rebuilt: Rebuilt) -> str:
     """Return the name of the snapshot's file in `__cluster_metadata-0`."""
     return build_kraft_snapshot_name(KraftSnapshotName(rebuilt.offset, rebuilt.epoch))
@@ -43,7 +33,7 @@ def snapshot_bytes(rebuilt: Rebuilt, timestamp_ms: int) -> bytes:
     return b"".join(build_snapshot(values, epoch=rebuilt.epoch, timestamp_ms=timestamp_ms, voters=rebuilt.voters))
 
 
-def walk_records(rebuilt: Rebuilt) -> Iterator[MetadataRecord]:
+def walk_records(rebuilt: Rebuilt) -> Iterator[ApiMessage]:
     """Yield the records. The level of metadata.version is first, because it says how to read the others."""
     level = rebuilt.features[METADATA_VERSION]
     yield _feature(METADATA_VERSION, level)
@@ -61,9 +51,9 @@ def walk_records(rebuilt: Rebuilt) -> Iterator[MetadataRecord]:
                 continue
             values = {"brokerId": broker, "brokerEpoch": epoch, "incarnationId": _ZERO_ID, "fenced": True}
             log_dirs = {"logDirs": list(rebuilt.log_dirs.get(broker, ()))} if level >= _BROKER_LEVELS[1] else {}
-            yield MetadataRecord("RegisterBrokerRecord", version, values | log_dirs)
+            yield ApiMessage("RegisterBrokerRecord", version, values | log_dirs)
     for topic in rebuilt.topics:
-        yield MetadataRecord("TopicRecord", 0, {"name": topic.name, "topicId": topic.topic_id})
+        yield ApiMessage("TopicRecord", 0, {"name": topic.name, "topicId": topic.topic_id})
         for partition in topic.partitions:
             yield _partition(topic, partition, level, has_elr=has_elr)
     if has_elr:  # without it, controllers refuse changes of min.insync.replicas
@@ -72,19 +62,19 @@ def walk_records(rebuilt: Rebuilt) -> Iterator[MetadataRecord]:
         for setting in topic.settings:
             yield _config(TOPIC, topic.name, setting.name, setting.value)
     producer_ids = {"brokerId": NO_BROKER, "brokerEpoch": -1, "nextProducerId": rebuilt.next_producer_id}
-    yield MetadataRecord("ProducerIdsRecord", 0, producer_ids)
+    yield ApiMessage("ProducerIdsRecord", 0, producer_ids)
 
 
-def _feature(name: str, level: int) -> MetadataRecord:
-    return MetadataRecord("FeatureLevelRecord", 0, {"name": name, "featureLevel": level})
+def _feature(name: str, level: int) -> ApiMessage:
+    return ApiMessage("FeatureLevelRecord", 0, {"name": name, "featureLevel": level})
 
 
-def _config(kind: int, resource: str, name: str, value: str) -> MetadataRecord:
+def _config(kind: int, resource: str, name: str, value: str) -> ApiMessage:
     values = {"resourceType": kind, "resourceName": resource, "name": name, "value": value}
-    return MetadataRecord("ConfigRecord", 0, values)
+    return ApiMessage("ConfigRecord", 0, values)
 
 
-def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_elr: bool) -> MetadataRecord:
+def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_elr: bool) -> ApiMessage:
     """Return the record of a partition.
 
     One broker is in the ISR: a controller takes the others out when they register (handleBrokerShutdown), and the last
@@ -107,4 +97,4 @@ def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_el
         values["directories"] = list(partition.directories)
     if has_elr and version > 1 and others:
         values["eligibleLeaderReplicas"] = others
-    return MetadataRecord("PartitionRecord", version, values)
+    return ApiMessage("PartitionRecord", version, values)

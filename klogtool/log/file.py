@@ -17,6 +17,7 @@ from klogtool.errors import AboveLimit, KlogError
 from klogtool.log.expected_files import read_before
 from klogtool.log.gentle import DirectReads, Pace, pace
 
+_COMPARED_BYTES = 1 << 20
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -88,6 +89,14 @@ class LogFile:
             raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
         self.size = state.st_size if kind is None else 0
         self.inode = state.st_dev, state.st_ino
+
+    def begins_with(self, beginning: LogFile) -> bool:
+        """Return whether the file begins with all that another one has. Raises KlogError on an I/O error."""
+        if self.size < beginning.size:
+            return False
+        starts = range(0, beginning.size, _COMPARED_BYTES)
+        chunks = ((at, min(_COMPARED_BYTES, beginning.size - at)) for at in starts)
+        return all(self.read(*chunk) == beginning.read(*chunk) for chunk in chunks)
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O

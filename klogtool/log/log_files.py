@@ -1,5 +1,4 @@
-"""How many bytes and partitions are under some paths, as far as they can be listed: for progress bars and weights.
-Whether one file begins with another."""
+"""How many bytes and partitions are under some paths, as far as they can be listed: for progress bars and weights."""
 
 from __future__ import annotations
 
@@ -7,12 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from klogtool.errors import KlogError
-from klogtool.log.file import LogFile
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-
-_CHUNK_BYTES = 1 << 20
 
 
 def log_files(paths: Sequence[str]) -> Iterator[str]:
@@ -39,16 +35,6 @@ def find_log_bytes(partition: Partition) -> int:
         return sum(os.path.getsize(segment.path) for segment in partition.segments)
     except (KlogError, OSError):
         return 0
-
-
-def begins_with(path: str, beginning: str) -> bool:
-    """Return whether a file begins with all that another one has. Raises Unreadable."""
-    with LogFile(path) as file, LogFile(beginning) as other:
-        if file.size < other.size:
-            return False
-        starts = range(0, other.size, _CHUNK_BYTES)
-        sizes = ((at, min(_CHUNK_BYTES, other.size - at)) for at in starts)
-        return all(file.read(at, size) == other.read(at, size) for at, size in sizes)
 
 
 def _partitions(path: str) -> Sequence[Partition]:

@@ -69,11 +69,9 @@ def with_own_offsets(losses: Sequence[Loss], stretches: Sequence[Stretch], kept:
             first, last = max(item.sound[0], kept[0].first_offset), min(item.sound[1], kept[-1].last_offset)
             own[item.segment, item.start] = [_loss(item, span) for span in covered.holes(first, last)]
     replaced = (loss for loss in losses if loss.first_offset is not None or not own.get((loss.segment, loss.start)))
-    return sorted([*replaced, *(loss for each in own.values() for loss in each)], key=_place_of)
-
-
-def _place_of(loss: Loss) -> tuple[int, int]:
-    return loss.segment, loss.start
+    return sorted(
+        [*replaced, *(loss for each in own.values() for loss in each)], key=lambda loss: (loss.segment, loss.start)
+    )
 
 
 def _loss(rejected: Rejected, span: Span | None) -> Loss:

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name, is_log_name, parse_file_name
+from klogtool.log.file import LogFile
 from klogtool.log.folder import names_in
-from klogtool.log.log_files import begins_with
 from klogtool.log.logdir import LogDir
 from klogtool.verify.causes import LogDirCause
 from klogtool.verify.cures import look_into, moving_in
@@ -166,9 +166,13 @@ def _is_copy(log: _Log, folder: str, places: Sequence[_Place]) -> bool:
     """Return whether a partition dir has it as well: somebody copied it. What cannot be read is told by itself."""
     having = [place.path for place in places if place.path is not None and log.base in place.ends]
     try:
-        return any(begins_with(os.path.join(path, log.name), os.path.join(folder, log.name)) for path in having)
+        for path in having:
+            with LogFile(os.path.join(path, log.name)) as file, LogFile(os.path.join(folder, log.name)) as beginning:
+                if file.begins_with(beginning):
+                    return True
     except KlogError:
         return True
+    return False
 
 
 def _grouped(folder: str, logs: Sequence[_Log], places: Sequence[_Place]) -> Iterator[Misplaced]:

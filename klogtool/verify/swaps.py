@@ -34,7 +34,6 @@ from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
 
-_PIECE_BYTES = 1 << 20
 _WIDTH = len(FACTS)
 _COLUMNS = [
     FACTS.index(name) for name in ("magic", "first_offset", "last_offset", "records_count", "attributes", "position")
@@ -129,7 +128,8 @@ def find_lost_by_swap(
     is_compacted: None if nobody knows. Raises Unreadable."""
     logs = {name.removesuffix(SWAP): name for name in swapped if name in files and _is_log(name, SWAP)}
     # Of a name with other than 20 digits Kafka makes an empty segment, and never reads the file.
-    unread = [name for final, name in logs.items() if final != _name_of_segment(final)]
+    proper = {final: build_file_name(FileKind.LOG, parse_file_name(final).base_offset or 0) for final in logs}
+    unread = [name for final, name in logs.items() if final != proper[final]]
     logs = {final: name for final, name in logs.items() if name not in unread}
     # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
     gone = dict.fromkeys(name for name in (*replaced, *logs) if name in files and _is_log(name, ""))
@@ -152,11 +152,6 @@ def find_lost_by_swap(
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
     return LostBySwap(tuple(sure.ranges), tuple(doubtful.ranges))
-
-
-def _name_of_segment(name: str) -> str:
-    """Return the name that Kafka gives a log of this base offset."""
-    return build_file_name(FileKind.LOG, parse_file_name(name).base_offset or 0)
 
 
 def _is_log(name: str, suffix: str) -> bool:
@@ -207,21 +202,15 @@ def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -
     if not following:
         return None
     base, swapped = swaps[following - 1]
-    if _is_head(read.files[swapped].content, read.files[name].content):
-        return None
+    contents = read.files[swapped].content, read.files[name].content
+    with ContentFile("", contents[0]) as swap, ContentFile("", contents[1]) as replaced:
+        if replaced.begins_with(swap):
+            return None
     found = read[swapped]
     if not found.is_whole:
         return Cleaning(base, -1, has_gaps=False)
     ranges = found.all.ranges
     return Cleaning(base, ranges[-1][1], has_gaps=len(ranges) > 1) if ranges else None
-
-
-def _is_head(shorter: Content, longer: Content) -> bool:
-    with ContentFile("", shorter) as one, ContentFile("", longer) as other:
-        if one.size > other.size:
-            return False
-        pieces = ((at, min(_PIECE_BYTES, one.size - at)) for at in range(0, one.size, _PIECE_BYTES))
-        return all(one.read(*piece) == other.read(*piece) for piece in pieces)
 
 
 # The offsets that a `.log` has.

@@ -10,7 +10,8 @@ import pytest
 from klogtool.errors import Refused
 from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, Epoch, LogDirFacts, MetadataFacts, TopicFacts
 from klogtool.fleet.metadata import EPOCH_MARGIN, MARGIN, UNASSIGNED, SnapshotPartition, Topic, Wishes, rebuild
-from klogtool.fleet.metadata_records import MetadataRecord, snapshot_bytes, walk_records
+from klogtool.fleet.metadata_records import snapshot_bytes, walk_records
+from klogtool.format.internal.records import ApiMessage
 from klogtool.render.words import words
 
 OLD, NEW, OTHER = (letter * 22 for letter in "ONX")
@@ -51,7 +52,7 @@ def settings(topic: Topic) -> Mapping[str, str]:
     return {setting.name: setting.value for setting in topic.settings}
 
 
-def records(*brokers: Collected, name: str, **wishes: Any) -> list[MetadataRecord]:
+def records(*brokers: Collected, name: str, **wishes: Any) -> list[ApiMessage]:
     """The records of one kind."""
     return [record for record in walk_records(rebuild(brokers, Wishes(now_ms=NOW, **wishes))) if record.name == name]
 
