@@ -425,13 +425,19 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
         return data
 
     if not path.startswith(f"{place.scheme}:"):
-        prefix = f"{place.scheme}://"
+        prefix = prefix_of(place, path)
         return RemoteStorage(prefix, walk, fetch), prefix + path.rstrip("/")
     # http: paths are URIs already, with the password if there is one.
     has_secret_query = _SECRET.search(path, path.find("?") + 1 or len(path)) is not None
     root = path if has_secret_query else path[: path.find("@") + 1]
     prefix = _SECRET.sub("***", root)
     return RemoteStorage(prefix, walk, fetch, root=root), prefix + path.removeprefix(root).rstrip("/")
+
+
+def prefix_of(place: Place, path: str) -> str:
+    """Return what makes URIs of fsspec's paths: the scheme, and the host if `path`, that of the place, is without it."""
+    named, path = f"{place.scheme}://{place.uri.partition('://')[2].partition('?')[0].rstrip('/')}", path.rstrip("/")
+    return _SECRET.sub("***", named.removesuffix(path)) if named.endswith(path) else f"{place.scheme}://"
 
 
 def _check_presence(system: Any, path: str) -> None:

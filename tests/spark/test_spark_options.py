@@ -16,7 +16,7 @@ from running import FIXTURES
 
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import Unreadable
-from klogtool.log.storage import Place, RemoteStorage, open_place
+from klogtool.log.storage import Place, RemoteStorage, open_place, prefix_of
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import (
@@ -168,6 +168,22 @@ def test_what_a_batch_or_a_stream_can_be_made_of_is_not_refused() -> None:
     for options in ({}, {"startingOffsets": "latest"}, {"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "4"}):
         check_options({"path": path, **options})
     check_options({"paths": json.dumps([path, path + "/t-0"])})
+
+
+@pytest.mark.parametrize(
+    ("uri", "path", "prefix"),
+    [
+        ("memory://logs", "/logs", "memory:/"),
+        ("memory:///logs/", "/logs", "memory://"),
+        ("s3a://bucket/logs?x=1", "bucket/logs", "s3://"),
+        ("sftp://host/data/logs", "/data/logs", "sftp://host"),
+        ("sftp://host/", "/", "sftp://host"),
+        ("sftp://me:word@host:22/logs", "/logs", "sftp://***@host:22"),
+        ("odd://host/logs", "elsewhere", "odd://"),
+    ],
+)
+def test_a_uri_of_fsspec_keeps_its_host(uri: str, path: str, prefix: str) -> None:
+    assert prefix_of(Place(uri), path) == prefix
 
 
 def test_a_path_of_hadoops_s3_is_one_of_s3() -> None:

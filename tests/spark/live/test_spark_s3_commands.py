@@ -14,6 +14,7 @@ from running import FIXTURES
 from test_spark_export import carried_out, how
 
 from klogtool.broker.circumstances import CLEAN, Circumstances
+from klogtool.causes import Reason, words
 from klogtool.disk.dataset import Dataset
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.spark.exporting import begin_export
@@ -30,9 +31,8 @@ def told(found: Finding | Summary, root: str) -> object:
     if isinstance(found, Summary):
         return {name: getattr(found, name) for name in found.__struct_fields__ if name != "seconds"}
     names = ["detail" if name == "reason" else name for name in found.__struct_fields__]  # its sentence may have paths
-    return tuple(
-        value.replace(root, "ROOT") if isinstance(value := getattr(found, name), str) else value for name in names
-    )
+    values = [words(value) if isinstance(value := getattr(found, name), Reason) else value for name in names]
+    return tuple(value.replace(root, "ROOT") if isinstance(value, str) else value for value in values)
 
 
 @pytest.mark.parametrize("fixture", ["killed-mid-append", "metadata", "retention", "three-magics"])
