@@ -435,7 +435,7 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
 
 
 def prefix_of(place: Place, path: str) -> str:
-    """Return what makes URIs of fsspec's paths: the scheme, and the host if `path`, that of the place, is without it."""
+    """Return what makes URIs of fsspec's paths: the scheme, and the host where `path`, that of the place, lacks it."""
     named, path = f"{place.scheme}://{place.uri.partition('://')[2].partition('?')[0].rstrip('/')}", path.rstrip("/")
     return _SECRET.sub("***", named.removesuffix(path)) if named.endswith(path) else f"{place.scheme}://"
 

@@ -22,12 +22,13 @@ from klogtool.format.tiered.objects import parse_object_name
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.second_reading import has_changed
+from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.render.spark_text import PartitionExport, UnreadRange
 from klogtool.spark.converting import days_of
 from klogtool.spark.copies import Copy, end_of
 from klogtool.spark.export_store import ExportStore
 from klogtool.spark.filters import Bounds
-from klogtool.spark.left_out import walk_left_out
+from klogtool.spark.left_out import NOT_BEHIND, highest_so_far, walk_left_out
 from klogtool.spark.offsets import Wanted, resolve
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.owners import owner_of
@@ -358,9 +359,9 @@ class _GrowingWriter:
 
     def take(self, part: SegmentRange) -> list[UnreadRange]:
         """Write the records of a range; return what could not be read of it."""
-        taken = 0
+        begin, taken = self.next_offset, 0
         try:
-            for rows in read_split(Split((part,)), Task(COLUMNS, Bounds(), "FAILFAST")):
+            for rows in self._expected(part):
                 self._add(rows)
                 taken += rows.num_rows
         except Unreadable:
@@ -368,11 +369,40 @@ class _GrowingWriter:
         except (Corrupt, Unsupported):
             # The same rows come again, and further ones behind the damage.
             for rows in read_split(Split((part,)), Task(COLUMNS, Bounds(), "DROPMALFORMED")):
-                if rows.num_rows > taken:
-                    self._add(rows.slice(taken))
-                taken = max(0, taken - rows.num_rows)
-            return list(walk_left_out(part, drops_malformed=True))
+                behind = rows.slice(min(taken, rows.num_rows))
+                taken -= rows.num_rows - behind.num_rows
+                if (behind := behind.filter(self._is_next(behind))).num_rows:
+                    self._add(behind)
+            return list(walk_left_out(part, drops_malformed=True, after=begin - 1))
         return []
+
+    def _expected(self, part: SegmentRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range. Raises Corrupt or Unsupported at damage, and at offsets that are not those of
+        the segment, or go back: all are read, because no checksum covers a base offset."""
+        import pyarrow.compute as pc
+
+        # In remote storage, a segment may go on behind the beginning of the next one.
+        last = LARGEST if parse_object_name(part.log.path) is None else part.last_offset
+        begin, whole = part.first_offset, replace(part, first_offset=SMALLEST, last_offset=last)
+        for rows in read_split(Split((whole,)), Task(COLUMNS, Bounds(), "FAILFAST")):
+            if self.next_offset <= begin > part.base_offset:  # what is before the wanted records may come first
+                first = pc.index(pc.greater_equal(rows["offset"], begin), value=True).as_py()
+                rows = rows.slice(rows.num_rows if first < 0 else first)
+            if not rows.num_rows:
+                continue
+            highest = (part.next_base_offset or LARGEST) - 1
+            is_ours = pc.and_(
+                pc.greater_equal(rows["offset"], part.base_offset), pc.less_equal(rows["offset"], highest)
+            )
+            if not pc.all(pc.and_(is_ours, self._is_next(rows))).as_py():
+                raise Corrupt(NOT_BEHIND, path=part.log.path)
+            yield rows
+
+    def _is_next(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return which rows have offsets above all before them."""
+        import pyarrow.compute as pc
+
+        return pc.greater(rows["offset"], highest_so_far(rows["offset"], self.next_offset - 1).slice(0, rows.num_rows))
 
     def _add(self, rows: pa.RecordBatch) -> None:
         import pyarrow as pa

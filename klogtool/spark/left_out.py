@@ -28,25 +28,36 @@ COLUMNS = ("offset", "_position", "_crc_ok")
 WRONG_CRC = "the CRC does not match"
 MOST_REASONS = 1 << 16  # between two rows
 WRONG_OFFSET = "its offsets are not those of the segment"
+NOT_BEHIND = "its offsets do not lie behind those before it"
 
 
-def walk_left_out(part: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:
-    """Yield what is left out of a range, in order. drops_malformed: also batches with a wrong checksum."""
+def walk_left_out(part: SegmentRange, *, drops_malformed: bool, after: int | None = None) -> Iterator[UnreadRange]:
+    """Yield what is left out of a range, in order. drops_malformed: also batches with a wrong checksum. after: also
+    offsets that are not above this one, and above all before them."""
     upto = min(part.log.size, part.end + SLACK_BYTES)
     with part.open(upto=upto) as file:
-        for unread in _Collector(file, part, drops_malformed=drops_malformed).walk():
+        for unread in _Collector(file, part, drops_malformed=drops_malformed, after=after).walk():
             if (unread.last_offset is None or unread.last_offset >= part.first_offset) and (
                 unread.first_offset is None or unread.first_offset <= part.last_offset
             ):
                 yield unread
 
 
+def highest_so_far(offsets: pa.Array, after: int) -> pa.Array:
+    """Return the highest offset before each one, `after` before the first; and at the end the highest of all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.cumulative_max(pa.concat_arrays([pa.array([after], offsets.type), offsets]))
+
+
 class _Collector:
     """Collects errors between the rows of a file: what is from an error up to the next row is left out."""
 
-    def __init__(self, file: LogFile, part: SegmentRange, *, drops_malformed: bool) -> None:
-        self._file, self._part, self._drops_malformed = file, part, drops_malformed
+    def __init__(self, file: LogFile, part: SegmentRange, *, drops_malformed: bool, after: int | None) -> None:
+        self._file, self._part, self._drops_malformed, self._after = file, part, drops_malformed, after
         self._reasons: dict[int, str] = {}  # by position, since the last row
+        self._own: dict[int, tuple[int, int]] = {}  # likewise: offsets of what is not behind the rows before it
         self._next_offset: int | None = None
 
     def walk(self) -> Iterator[UnreadRange]:
@@ -61,6 +72,8 @@ class _Collector:
                     yield from self._ranges(run.position, run.first_offset)
                     self._next_offset = run.last_offset + 1
                 else:
+                    if run.reason == NOT_BEHIND and run.position not in self._reasons:
+                        self._own[run.position] = run.first_offset, run.last_offset
                     self._add(run.position, run.reason)
         yield from self._ranges(part.end, part.next_base_offset)
 
@@ -71,16 +84,28 @@ class _Collector:
         lowest, highest = self._part.base_offset, (self._part.next_base_offset or LARGEST) - 1
         is_sound = rows["_crc_ok"] if self._drops_malformed else pc.is_valid(rows["_crc_ok"])
         is_ours = pc.and_(pc.greater_equal(rows["offset"], lowest), pc.less_equal(rows["offset"], highest))
-        if pc.all(pc.and_(is_sound, is_ours)).as_py():
+        is_next = self._is_next(rows["offset"], pc.and_(is_sound, is_ours))
+        if pc.all(pc.and_(pc.and_(is_sound, is_ours), is_next)).as_py():
             yield _run_of(rows)
             return
         row = 0
-        keys = zip(is_sound.to_pylist(), is_ours.to_pylist(), rows["_position"].to_pylist(), strict=True)
-        for (sound, ours, _), same in groupby(keys):
+        columns = (is_sound, is_ours, is_next, rows["_position"])
+        for (sound, ours, follows, _), same in groupby(zip(*(one.to_pylist() for one in columns), strict=True)):
             count = len(list(same))
-            reason = None if sound and ours else WRONG_OFFSET if sound else WRONG_CRC
+            reason = WRONG_CRC if not sound else WRONG_OFFSET if not ours else None if follows else NOT_BEHIND
             yield _run_of(rows.slice(row, count), reason)
             row += count
+
+    def _is_next(self, offsets: pa.Array, is_read: pa.Array) -> pa.Array:
+        """Return which rows lie behind all that were read before them, or before all that are wanted."""
+        import pyarrow.compute as pc
+
+        if self._after is None:
+            return is_read
+        highest = highest_so_far(pc.if_else(is_read, offsets, self._after), self._after)
+        self._after = highest[-1].as_py()
+        is_before = pc.less(highest.slice(1), self._part.first_offset)
+        return pc.or_(pc.greater(offsets, highest.slice(0, len(offsets))), is_before)
 
     def _take(self, error: KlogError) -> None:
         if not isinstance(error, SetRight):  # it was read
@@ -97,8 +122,9 @@ class _Collector:
         if first is not None and last is not None and first > last:
             first = last = None
         for start, end in pairwise([*self._reasons, position]):
-            yield UnreadRange(self._file.path, start, max(start, end), first, last, self._reasons[start])
-        self._reasons.clear()
+            offsets = self._own.get(start, (first, last))
+            yield UnreadRange(self._file.path, start, max(start, end), *offsets, self._reasons[start])
+        self._reasons.clear(), self._own.clear()
 
 
 class RowRun(Struct, frozen=True):

@@ -126,6 +126,22 @@ def test_what_damage_leaves_out_is_told_and_in_the_manifest(tmp_path: pathlib.Pa
     assert {46, 48} <= set(offsets)
 
 
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("bit", [0, 2, 4, 5, 6, 33])
+def test_no_record_is_lost_in_silence_to_a_false_base_offset(tmp_path: pathlib.Path, number: int, bit: int) -> None:
+    """No checksum covers it. Of the last batch of all it may be true, where it is higher."""
+    log_dir, bases = tmp_path / "log dir", (38, 40, 45, 48, 51)
+    shutil.copytree(FIXTURES / "every-codec/logdir/append-0", log_dir / "t-0")
+    sound, log = rows_of(log_dir), log_dir / "t-0/00000000000000000038.log"
+    data, wrong = log.read_bytes(), bases[number] ^ 1 << bit
+    at = data.index(bases[number].to_bytes(8, "big") + bytes(2))  # the upper half of the length
+    log.write_bytes(data[:at] + wrong.to_bytes(8, "big") + data[at + 8 :])
+    is_told = number < 4 or wrong < 51
+    lines = export(log_dir, "--output", tmp_path / "out", expected=int(is_told))
+    assert any(row["type"] == "left_out" for row in lines) == is_told
+    assert (len(rows_in(tmp_path / "out")) < len(sound)) == is_told
+
+
 def cut_to_batches(segment: pathlib.Path) -> None:
     ends = [batch.position for batch in klogtool.open(segment).batches()]
     os.truncate(segment, ends[len(ends) // 2])
