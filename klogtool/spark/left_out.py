@@ -124,7 +124,8 @@ class _Collector:
         for start, end in pairwise([*self._reasons, position]):
             offsets = self._own.get(start, (first, last))
             yield UnreadRange(self._file.path, start, max(start, end), *offsets, self._reasons[start])
-        self._reasons.clear(), self._own.clear()
+        self._reasons.clear()
+        self._own.clear()
 
 
 class RowRun(Struct, frozen=True):
