@@ -22,8 +22,16 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone, records_of
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Readable, walk_each, walk_readable
-from klogtool.format.framing import Frame
-from klogtool.format.names import FileKind, FileName, find_renamed_log, is_log_name, parse_file_name
+from klogtool.format.batch import RECORD_BATCH_OVERHEAD
+from klogtool.format.framing import CURRENT_MAGIC, Frame, find_frame
+from klogtool.format.names import (
+    FileKind,
+    FileName,
+    build_file_name,
+    find_renamed_log,
+    is_log_name,
+    parse_file_name,
+)
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
@@ -32,6 +40,7 @@ from klogtool.verify.swaps import ReadLogs, find_cleaning
 
 _NO_LIMIT = 1 << 63
 _CHUNK_BYTES = 1 << 16
+_STILL_OPEN = (".nfs", ".fuse_hidden")
 _GZIP, _GZIP_SIZE_BYTES = b"\x1f\x8b", 4  # RFC 1952: ID1, ID2; ISIZE
 
 
@@ -161,8 +170,21 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
         index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
         return plain not in files and (index in names or first < plain)
 
-    found = {name: plain for name in sorted(files) if (plain := find_renamed_log(name)) and is_missing(plain)}
+    renamed = ((name, find_renamed_log(name) or _log_that_was_deleted(name, files[name])) for name in sorted(files))
+    found = {name: plain for name, plain in renamed if plain and is_missing(plain)}
     return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}
+
+
+def _log_that_was_deleted(name: str, file: DraftFile) -> str | None:
+    """Return the name that a log had which a client of NFS or FUSE keeps under one of its own, because it was deleted
+    while a broker had it open; None if it is none. Its first batch says the name, but for what a cleaning took away."""
+    if not name.startswith(_STILL_OPEN):
+        return None
+    with ContentFile(name, file.content) as opened:
+        frame = find_frame(opened.read(0, RECORD_BATCH_OVERHEAD), 0, file.size)
+    if not isinstance(frame, Frame) or frame.offset < 0 or frame.magic > CURRENT_MAGIC:
+        return None
+    return build_file_name(FileKind.LOG, frame.offset)
 
 
 def find_doubtful_copies(files: Mapping[str, DraftFile], *, is_compacted: bool | None) -> dict[str, str]:

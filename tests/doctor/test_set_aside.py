@@ -50,6 +50,24 @@ def disks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("hidden", [".nfs00000000012ab00000001", ".fuse_hidden0000001200000001"])
+def test_a_log_that_was_deleted_while_it_was_open_gets_its_name(disks: Path, name: str, hidden: str) -> None:
+    """A client of NFS or FUSE keeps it under a name of its own; after a crash it stays. Others are no logs."""
+    partition = disks / "d1/t-0"
+    whole = contents(partition)
+    (partition / name).rename(partition / hidden)
+    for n, other in enumerate((b"", bytes(100), (partition / f"{name[:-4]}.timeindex").read_bytes(), b"x" * 100)):
+        (partition / f".nfs{n}").write_bytes(other)
+    option = options_for(doctor(disks), partition)[0]
+    assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    doctor(disks, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
+    assert run_here(["apply", "plan.json"], disks).status == 0
+    for n in range(4):
+        (partition / f".nfs{n}").unlink()
+    assert contents(partition) == whole
+
+
+@pytest.mark.parametrize("name", LOGS)
 def test_a_copy_that_rsync_did_not_finish_gets_its_name(disks: Path, name: str) -> None:
     """Until a file is whole, rsync gives it a dot, its name and six letters."""
     partition = disks / "d1/t-0"
