@@ -22,6 +22,8 @@ from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.mixes import NodeDisks, find_mixes, judge_disks
 from klogtool.fleet.node_starts import collect_with_claims
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
+from klogtool.fleet.remote_gaps import find_remote_gaps
+from klogtool.fleet.restored import with_troubles
 from klogtool.render.fleet_plan import checked_text
 from klogtool.render.fleet_restored import mixes_text, plan_command, restored_rows, restored_text
 
@@ -83,7 +85,8 @@ def _check_set(
         check_saving_place(plan_out)
     begin_reading([path for path in paths if os.path.isdir(path)], quiet=reading.quiet)
     mixes, disks = find_mixes(_walk_disks(paths, Collecting(circumstances, reading.jobs)))
-    result = judge_disks(disks)
+    mounted = [path for each in disks for path in each.paths if os.path.isdir(path)]
+    result = with_troubles(judge_disks(disks), list(find_remote_gaps(mounted)))
     show = Show(COMMAND, reading)
     show.rows(mixes)
     show.rows(restored_rows(result))

@@ -25,6 +25,7 @@ from klogtool.format.names import PartitionDirState
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.remote.lineage import RemoteLogCache, joined_gaps
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.store import RemoteStore
 
@@ -49,7 +50,10 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
             if known_from > span[0]:
                 yield _point_of_epochs(partition, (span[0], min(span[1], known_from - 1)), store)
             elif _is_forgotten(partition, homes, patient, metadata):
-                yield _point(partition, span, patient, store)
+                yield _point(partition, span, patient, store, AheadCause.REMOTE_FORGOTTEN)
+            elif metadata is not None and not _may_be_elsewhere(partition, patient):
+                for gap in _gaps(partition, span, metadata):
+                    yield _point(partition, gap, patient, store, AheadCause.REMOTE_GAP)
 
 
 def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Reason]:
@@ -66,16 +70,25 @@ def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster:
     """Return the prospects; of a log whose remote segments are forgotten, with the start that it gets then; None where
     another broker may have records of them."""
     forgotten = [point for point in points if point.what is What.REMOTE_FORGOTTEN]
+    gaps = {point.path for point in forgotten if _is_for(point, AheadCause.REMOTE_GAP)}
     ends = {point.path: point.last_offset for point in forgotten}
     # The first segment of the first epoch that is known is where the log starts then, and the store has it.
-    open_starts = {point.path for point in forgotten if is_of_epochs(point)}
+    open_starts = gaps | {point.path for point in forgotten if is_of_epochs(point)}
     is_known = cluster.metadata is not None
     return tuple(_with_start(each, ends, is_known=is_known and each.path not in open_starts) for each in prospects)
 
 
 def is_of_epochs(point: Ahead) -> bool:
     """Return whether a point is about offsets of which no leader epoch is known."""
-    return isinstance(point.detail, Reason) and point.detail.cause is AheadCause.EPOCHS_FORGOTTEN
+    return _is_for(point, AheadCause.EPOCHS_FORGOTTEN)
+
+
+def _is_for(point: Ahead, cause: AheadCause) -> bool:
+    return isinstance(point.detail, Reason) and point.detail.cause is cause
+
+
+def _key(partition: Partition) -> tuple[str, int]:
+    return partition.topic_id or "", partition.partition or 0
 
 
 def _with_start(prospect: Prospect, ends: Mapping[str, int | None], *, is_known: bool) -> Prospect:
@@ -159,9 +172,27 @@ def _point_of_epochs(partition: Partition, span: tuple[int, int], store: RemoteS
     return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
 
 
-def _point(partition: Partition, span: tuple[int, int], patient: Patient, store: RemoteStore | None) -> Ahead:
+def _may_be_elsewhere(partition: Partition, patient: Patient) -> bool:
+    """Return whether another broker has a copy of the partition of the topic that would have the records."""
+    replicas = _replicas(patient)
+    home = replicas.get(metadata_partition(*_key(partition), len(replicas))) if replicas else None
+    return home is not None and home.brokers != (patient.cluster.node_id,)
+
+
+def _gaps(partition: Partition, span: tuple[int, int], metadata: RemoteMetadata) -> Sequence[tuple[int, int]]:
+    """Return which of these offsets no segment serves; none if that is not known."""
+    key = _key(partition)
+    if metadata.missing_home(*key) is not None:
+        return ()
+    history = tuple((line.epoch, line.start_offset) for line in partition.leader_epochs or ())
+    return joined_gaps(metadata.caches.get(key, RemoteLogCache()).walk_served(history, span[0], span[1] + 1))
+
+
+def _point(
+    partition: Partition, span: tuple[int, int], patient: Patient, store: RemoteStore | None, cause: AheadCause
+) -> Ahead:
     unless = AheadCause.UNLESS_OTHER_BROKER() if patient.cluster.metadata is None else ""
-    detail = AheadCause.REMOTE_FORGOTTEN(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
+    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
     log_dir = quoted(patient.log_dir_of(partition.path))
     count = len(_replicas(patient)) or (DEFAULT_PARTITIONS if patient.cluster.metadata is not None else "N")
     cure = AdviceCause.REBUILD_REMOTE(

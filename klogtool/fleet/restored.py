@@ -199,6 +199,12 @@ def judge_set(files: Sequence[Collected]) -> Restored:
     )
 
 
+def with_troubles(restored: Restored, troubles: Sequence[SetTrouble]) -> Restored:
+    """Return the answer with further problems that keep nobody from a start."""
+    starts = Starts.LOSES_DATA if troubles and restored.starts is Starts.YES else restored.starts
+    return replace(restored, starts=starts, troubles=(*restored.troubles, *troubles))
+
+
 def _worst(leading: Sequence[Collected], files: Sequence[Collected], foreseen: Foreseen) -> tuple[Forecast, ...]:
     """Return the forecast of each partition, the worst one of all metadata that may lead."""
     worst: dict[_Key, Forecast] = {}

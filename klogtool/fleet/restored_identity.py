@@ -54,6 +54,8 @@ class SetProblem(Enum):
     """A log dir goes offline when its broker starts, as the doctor says."""
     LOG_DIR_MAY_FAIL = "log-dir-may-fail"
     """A log dir may go offline while its broker runs, as the doctor says."""
+    REMOTE_UNKNOWN = "remote-offsets-unknown"
+    """Offsets of a tiered topic are on no disk, and no copy of __remote_log_metadata knows a segment of them."""
 
 
 # What costs copies, or may; all others keep a broker, or the cluster, from its start.
@@ -63,6 +65,7 @@ NO_REFUSALS = (
     SetProblem.BROKER_MAY_END,
     SetProblem.LOG_DIR_OFFLINE,
     SetProblem.LOG_DIR_MAY_FAIL,
+    SetProblem.REMOTE_UNKNOWN,
 )
 
 

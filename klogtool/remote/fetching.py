@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
-from klogtool.remote.lineage import RemoteLogCache
+from klogtool.remote.lineage import RemoteLogCache, joined_gaps
 from klogtool.remote.local import LocalLog
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
@@ -187,15 +187,9 @@ def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple
             epochs = newest_epochs(store, partition, segments)
         except Unsupported:  # without the key: the manifests have them as well
             epochs = partition.epochs
-    served = list(cache_of_objects(segments).walk_served(epochs, start, end))
     unread = [one.start_offset for one in partition.segments if one.problem is not None]  # that is told of them
-    missing: list[MissingOffsets] = []
-    for one in served:
-        if one.segment is None:
-            _add_missing(missing, MissingOffsets(one.start, one.end - 1))
-    for hole in missing:
-        first, last = hole.first_offset, hole.last_offset or 0
-        last = min([last, *(at - 1 for at in unread if at <= last and at >= first)])
+    for first, last in joined_gaps(cache_of_objects(segments).walk_served(epochs, start, end)):
+        last = min([last, *(at - 1 for at in unread if first <= at <= last)])
         if first <= last:
             yield first, last
 

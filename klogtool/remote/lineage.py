@@ -8,7 +8,7 @@ hides an older long one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -127,6 +127,17 @@ class Served(Struct, frozen=True):
     start: int
     end: int
     segment: RemoteSegment | None
+
+
+def joined_gaps(served: Iterable[Served]) -> list[tuple[int, int]]:
+    """Return the offsets, first and last, that nobody serves; ranges that touch become one."""
+    gaps: list[tuple[int, int]] = []
+    for one in served:
+        if one.segment is not None or one.start >= one.end:
+            continue
+        begun = gaps.pop()[0] if gaps and gaps[-1][1] + 1 == one.start else one.start
+        gaps.append((begun, one.end - 1))
+    return gaps
 
 
 def is_within_lineage(segment: RemoteSegment, log_end: int, epochs: Mapping[int, int]) -> bool:

@@ -20,7 +20,7 @@ from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
 from klogtool.remote.fetching import walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
-from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
+from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage, joined_gaps
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import CheckedSegment, Consumer, Unhelped, Unread, check_segment
@@ -141,12 +141,12 @@ class _Partition:
 
     def _only_copies(self, state: SegmentState) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yield the objects that nobody reads, and which have offsets that nothing serves."""
-        gaps = list(_joined(one for one in self._served or () if one.segment is None))
+        gaps = joined_gaps(self._served or ())
         for one in self.segments if gaps else ():
             known, stored = one.metadata, one.stored
             if known is None or stored is None or one.state is not state or one.key in self._listed:
                 continue
-            if any(start <= known.end_offset and known.start_offset < end for start, end in gaps):
+            if any(first <= known.end_offset and known.start_offset <= last for first, last in gaps):
                 yield stored.path, (known.start_offset, known.end_offset)
 
     def findings(
@@ -253,9 +253,9 @@ class _Partition:
                 summary.was_without_help = True
         if self.local is None:
             return
-        for start, end in _joined(one for one in self._served or () if one.segment is None):
+        for first, last in joined_gaps(self._served or ()):
             reason = RemoteCause.UNSERVED(start=self.local.start, local_start=self.local.local_start)
-            yield Finding(Kind.REMOTE_GAP, self._folder, reason, None, None, start, end - 1, Consumer.RESET)
+            yield Finding(Kind.REMOTE_GAP, self._folder, reason, None, None, first, last, Consumer.RESET)
 
 
 def _count(summary: Summary, checked: CheckedSegment) -> None:
@@ -268,14 +268,3 @@ def _count(summary: Summary, checked: CheckedSegment) -> None:
         summary.batches += checked.report.batches
         summary.records += checked.report.records
         summary.bytes += checked.report.size
-
-
-def _joined(ranges: Iterator[Served]) -> list[tuple[int, int]]:
-    """Return ranges of offsets, ends exclusive; those that touch become one."""
-    joined: list[tuple[int, int]] = []
-    for one in ranges:
-        if joined and joined[-1][1] == one.start:
-            joined[-1] = joined[-1][0], one.end
-        elif one.start < one.end:
-            joined.append((one.start, one.end))
-    return joined

@@ -39,6 +39,8 @@ _PROBLEMS = {
     SetProblem.BROKER_ENDS: "its start ends",
     SetProblem.BROKER_MAY_END: "it may end while it starts or runs",
     SetProblem.LOG_DIR_OFFLINE: "it goes offline when its broker starts",
+    SetProblem.REMOTE_UNKNOWN: "tiered, and offsets are on no disk and in no segment that __remote_log_metadata knows: "
+    "nobody is served them. klogtool remote metadata builds that topic from the store, before any broker starts",
     SetProblem.LOG_DIR_MAY_FAIL: "it may go offline while its broker runs",
 }
 _REASONS = {

@@ -16,7 +16,10 @@ from remote_stores import tiered_log_dir
 from running import run_here
 
 from klogtool.format.batch import Record
-from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.internal.records import REMOTE_LOG, build_metadata_record, parse_metadata_record
+from klogtool.format.tiered.segments import key_of
+from klogtool.log.segment import Segment
+from klogtool.remote.metadata import read_metadata
 
 Path = pathlib.Path
 METADATA = "__remote_log_metadata"
@@ -79,6 +82,34 @@ def asked(log_dir: Path, *words: str) -> tuple[list[tuple[int, int]], int | None
 
 
 ALL = [(0, FIRST - 1)]
+
+
+def test_a_metadata_topic_that_is_older_than_the_log(tiered: tuple[Path, Path], tmp_path: Path) -> None:
+    """As of a snapshot that was taken earlier: the newest segments are in no record, and on no disk."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    with_cluster(log_dir, (1,))
+    for path in (log_dir / "t-0").iterdir():
+        if path.name[:20].isdigit() and int(path.name[:20]) < 160:
+            path.unlink()
+    home = log_dir / f"{METADATA}-0"
+    known = sorted(read_metadata([str(log_dir)]).segments(), key=lambda one: one.start_offset)
+    older = {one.key.segment_id for one in known[:2]}
+    (log,) = home.glob("*.log")
+    values = [record.value or b"" for batch in Segment(str(log)).batches() for record in batch.records()]
+    kept = [one for one in values if key_of(parse_metadata_record(REMOTE_LOG, one).values).segment_id in older]
+    for path in home.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    log.write_bytes(build_batch([Record(n, 0, None, value) for n, value in enumerate(kept)], partition_leader_epoch=0))
+    gap = [(80, 159)]
+    found, start, rows = asked(log_dir, "--remote", str(tiered[1]))
+    assert (found, start) == (gap, None)
+    assert any(row["type"] == "option" and "remote metadata" in row["command"] for row in rows)
+    assert asked(log_dir)[0] == []  # the records of the topic are read with --remote only
+    done = run_here(["fleet", "check", "--restored", str(log_dir), "--json"], tmp_path)
+    problems = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "problem"]
+    values = [row["value"] for row in problems if row["problem"] == "remote-offsets-unknown"]
+    assert (done.status, values) == (1, ["80..159"])
 
 
 @pytest.mark.parametrize(
