@@ -65,9 +65,9 @@ class ClusterConfig:
             if own is None or identity is None or path == log_dir:
                 continue
             if (identity.cluster_id, identity.node_id) == (own.cluster_id, own.node_id):
-                found = cls.of(path)
-                if found.metadata is not None:
-                    return found
+                cluster = cls.of(path)
+                if cluster.metadata is not None:
+                    return cluster
         return cls(None, None)
 
     def topic_id(self, topic: str) -> str | None:
@@ -131,7 +131,7 @@ def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
 
 def _identity_of(log_dir: str) -> MetaProperties | None:
     try:
-        found: MetaProperties | None = LogDir(log_dir).meta_properties
+        properties: MetaProperties | None = LogDir(log_dir).meta_properties
     except KlogError:  # verify reports it; here it only means that the broker's own settings are unknown
         return None
-    return found
+    return properties

@@ -86,7 +86,7 @@ def find_mixes(disks: Sequence[NodeDisks]) -> tuple[tuple[Mix, ...], tuple[NodeD
         )
     best = _best_copies(disks)
     reached = {id(each): _reaches(each, best) for each in disks}
-    judged = [(_judge(chosen, best, reached), chosen) for chosen in product(*nodes)]
+    judged = [(_judge(members, best, reached), members) for members in product(*nodes)]
     judged.sort(key=lambda each: each[0].order)
     mixes = tuple(replace(mix, number=number) for number, (mix, _) in enumerate(judged, 1))
     return mixes, judged[0][1]
@@ -100,14 +100,14 @@ def _by_node(disks: Sequence[NodeDisks]) -> list[list[NodeDisks]]:
     return list(nodes.values())
 
 
-def _judge(chosen: Sequence[NodeDisks], best: Mapping[_Log, CopyFacts], reached: Mapping[int, _Reaches]) -> Mix:
-    restored, left = judge_disks(chosen), 0
+def _judge(disks: Sequence[NodeDisks], best: Mapping[_Log, CopyFacts], reached: Mapping[int, _Reaches]) -> Mix:
+    restored, left = judge_disks(disks), 0
     for log, copy in best.items():
-        here = max((reached[id(each)].get(log, 0) for each in chosen), default=0)
+        here = max((reached[id(each)].get(log, 0) for each in disks), default=0)
         left += max(0, copy.log_end_offset - max(copy.log_start_offset, here))
     return Mix(
         0,
-        tuple(MixedDisks(each.node_id, each.paths) for each in chosen),
+        tuple(MixedDisks(each.node_id, each.paths) for each in disks),
         restored.starts,
         restored.lost_records,
         restored.lost_at_best,
@@ -129,8 +129,8 @@ def _best_copies(disks: Sequence[NodeDisks]) -> dict[_Log, CopyFacts]:
         for log, copy in _walk_logs(each):
             placed[log].append(PlacedCopy(number, copy))
     deleted = _deleted_topics(disks)
-    chosen = {log: choose(own, None, (), log[:2]).best for log, own in placed.items() if log[2] not in deleted}
-    return {log: best.copy for log, best in chosen.items() if best is not None}
+    choices = {log: choose(own, None, (), log[:2]).best for log, own in placed.items() if log[2] not in deleted}
+    return {log: best.copy for log, best in choices.items() if best is not None}
 
 
 def _reaches(disks: NodeDisks, best: Mapping[_Log, CopyFacts]) -> _Reaches:

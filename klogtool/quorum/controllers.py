@@ -317,13 +317,13 @@ def _sound_end_from(segment: Segment, position: int) -> int:
     """Return the offset after the last sound batch of a segment, from a byte on; 0 if there is none."""
     end = 0
     with suppress(KlogError), LogFile(segment.path) as file:
-        found = find_next_batch(file, position, end=file.size, lowest=segment.base_offset)
-        while found is not None:
-            after = found + 1
+        following = find_next_batch(file, position, end=file.size, lowest=segment.base_offset)
+        while following is not None:
+            after = following + 1
             with suppress(KlogError):
-                for batch in walk_batches(segment, found):
+                for batch in walk_batches(segment, following):
                     end, after = max(end, batch.last_offset + 1), batch.position + batch.size
-            found = find_next_batch(file, after, end=file.size, lowest=segment.base_offset)
+            following = find_next_batch(file, after, end=file.size, lowest=segment.base_offset)
     return end
 
 

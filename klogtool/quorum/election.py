@@ -223,16 +223,18 @@ class Election(Struct, frozen=True):
     @property
     def refused(self) -> Mapping[int, Refusal]:
         """Return what a replay refuses, by node id: first of those that may lead."""
-        found = {seat.controller.node_id or 0: seat.controller.replay_refusal for seat in self.seats}
-        nodes = sorted(found, key=lambda node: (node not in self.may_lead, node))
-        return {node: refusal for node in nodes if (refusal := found[node]) is not None}
+        refusals = {seat.controller.node_id or 0: seat.controller.replay_refusal for seat in self.seats}
+        nodes = sorted(refusals, key=lambda node: (node not in self.may_lead, node))
+        return {node: refusal for node in nodes if (refusal := refusals[node]) is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the host names that the nodes have to resolve to reach the voters, or to listen: no disk tells
         whether they do."""
         known = [endpoint for voter in self.voters for endpoint in voter.endpoints]
-        own = [end for seat in self.seats if (told := seat.controller.settings) is not None for end in told.bound]
+        own = [
+            end for seat in self.seats if (settings := seat.controller.settings) is not None for end in settings.bound
+        ]
         return tuple(sorted({endpoint.host for endpoint in (*known, *own) if is_name(endpoint.host)}))
 
 
@@ -240,26 +242,28 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     """Say what comes of starting these controllers, one of each node, together and nobody else."""
     seats = _seats(controllers, _ruling_voters(controllers))
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
-    chosen = [seat for seat in seats if seat in sure or seat in possible]
-    leaders = [seat.controller for seat in chosen]
+    eligible = [seat for seat in seats if seat in sure or seat in possible]
+    leaders = [seat.controller for seat in eligible]
     voters = _ruling_voters(leaders) or _ruling_voters(controllers)  # a record that only others have is cut
     seats = _seats(controllers, voters)
     best = max(
-        (seat.controller for seat in seats if _is_usable(seat)), key=lambda found: found.log.position, default=None
+        (seat.controller for seat in seats if _is_usable(seat)),
+        key=lambda controller: controller.log.position,
+        default=None,
     )
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
-    lowest = min((found.log.position for found in leaders), default=top)
+    lowest = min((controller.log.position for controller in leaders), default=top)
     differences = {} if best is None else _differences(best, seats)
     lost, lost_records = (None, 0) if best is None else _lost(best, leaders, differences)
-    damaged = any(not found.log.is_whole for found in controllers)
+    damaged = any(not controller.log.is_whole for controller in controllers)
     apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
-    causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
+    causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(eligible, seats)
     causes += [ElectionCause.SETTINGS_DIFFER] * _settings_differ(seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
-    outcome = _outcome(chosen, seats, is_sure=bool(sure))
-    is_refused = any(seat.controller.replay_refusal is not None for seat in chosen)
+    outcome = _outcome(eligible, seats, is_sure=bool(sure))
+    is_refused = any(seat.controller.replay_refusal is not None for seat in eligible)
     causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
     causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)
@@ -275,13 +279,13 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         voters or (),
         len(voters) // 2 + 1 if voters else 0,
         tuple(voter.id for voter in voters or () if voter.id not in here),
-        tuple(sorted(found.node_id or 0 for found in leaders)),
+        tuple(sorted(controller.node_id or 0 for controller in leaders)),
         tuple(causes),
         None if best is None or not top.end_offset else best.path,
         bool(leaders) and not lowest.end_offset and top.end_offset > 0,
         lost,
         None if damaged else lost_records,
-        any(found.is_dynamic for found in controllers),
+        any(controller.is_dynamic for controller in controllers),
         apart,
         0 if best is None else best.log.committed,
         gone,
@@ -298,12 +302,12 @@ def _gone(seats: Sequence[Seat]) -> GoneMetadata | None:
     return GoneMetadata(end, furthest.log.reached - 1, furthest.path, furthest.log.reached_by)
 
 
-def _outcome(chosen: Sequence[Seat], seats: Sequence[Seat], *, is_sure: bool) -> ElectionOutcome:
+def _outcome(eligible: Sequence[Seat], seats: Sequence[Seat], *, is_sure: bool) -> ElectionOutcome:
     """Return what comes of an election that one of these wins. Who cannot replay its log ends before it leads: all
     records are committed by then (KafkaRaftClient.maybeFireLeaderChange)."""
-    if all(seat.controller.replay_refusal is not None for seat in chosen):
+    if all(seat.controller.replay_refusal is not None for seat in eligible):
         return ElectionOutcome.NEVER
-    if is_sure and all(_keeps_majority(seat, seats) for seat in chosen):
+    if is_sure and all(_keeps_majority(seat, seats) for seat in eligible):
         return ElectionOutcome.ELECTED
     return ElectionOutcome.UNKNOWN
 
@@ -437,13 +441,13 @@ def _known_leader(controller: Controller) -> tuple[int, int] | None:
 def _tells_otherwise(other: Controller, controller: Controller) -> bool:
     """Return whether another one names a leader of the epoch of which this one knows another leader: as an answer to
     its first fetch, or because it resigns as the leader that it was (KafkaRaftClient.pollResigned)."""
-    told, known = _known_leader(other), _known_leader(controller)
-    if told is None or known is None or told[0] != known[0] or told[1] == known[1] or _stop(other) is not None:
+    theirs, known = _known_leader(other), _known_leader(controller)
+    if theirs is None or known is None or theirs[0] != known[0] or theirs[1] == known[1] or _stop(other) is not None:
         return False
     if other.cluster_id != controller.cluster_id:
         return False
     follows = known[1] == other.node_id and any(voter.id == other.node_id for voter in voters_of(controller) or ())
-    resigns = told[1] == other.node_id and any(voter.id == controller.node_id for voter in voters_of(other) or ())
+    resigns = theirs[1] == other.node_id and any(voter.id == controller.node_id for voter in voters_of(other) or ())
     return follows or resigns
 
 
@@ -451,15 +455,15 @@ def _misleads(controller: Controller, other: Controller) -> bool:
     """Return whether another one that asks this one is told of a leader that is no voter: such an answer has no address
     (QuorumState.initialize, KafkaRaftClient.maybeTransition). It asks the voters; without any, it asks who its settings
     name."""
-    told = _known_leader(controller)
-    if told is None or _stop(controller) is not None or other.cluster_id != controller.cluster_id:
+    remembered = _known_leader(controller)
+    if remembered is None or _stop(controller) is not None or other.cluster_id != controller.cluster_id:
         return False
-    epoch, leader = told
+    epoch, leader = remembered
     if leader == controller.node_id or any(voter.id == leader for voter in voters_of(controller) or ()):
         return False
     if voters_of(controller) is None and not other.is_dynamic:
         return False  # its settings may name the leader
-    if _last_epoch(other) > epoch or _known_leader(other) == told:
+    if _last_epoch(other) > epoch or _known_leader(other) == remembered:
         return False
     known = [voter for voter in voters_of(other) or () if voter.id == controller.node_id]
     return not voters_of(other) or any(is_reached(controller, voter, hopeful=True) for voter in known)
@@ -468,10 +472,15 @@ def _misleads(controller: Controller, other: Controller) -> bool:
 def _resigns_before(leader: Controller, other: Controller) -> bool:
     """Return whether one that led before its start resigns by a request to another voter that does not know where it
     listens: the request has no address (QuorumState.initialize, KafkaRaftClient.handleEndQuorumEpochRequest)."""
-    told = _known_leader(leader)
-    if told is None or told[1] != leader.node_id or _stop(leader) is not None or other.cluster_id != leader.cluster_id:
+    remembered = _known_leader(leader)
+    if (
+        remembered is None
+        or remembered[1] != leader.node_id
+        or _stop(leader) is not None
+        or other.cluster_id != leader.cluster_id
+    ):
         return False
-    if _last_epoch(other) > told[0] or _known_leader(other) == told:
+    if _last_epoch(other) > remembered[0] or _known_leader(other) == remembered:
         return False
     named = [voter for voter in voters_of(leader) or () if voter.id == other.node_id]
     is_known = any(voter.id == leader.node_id for voter in voters_of(other) or ())
@@ -503,14 +512,14 @@ def _starts_as_candidate(controller: Controller) -> bool:
 
 def _is_its_leader(controller: Controller, leader: Controller) -> bool:
     """Return whether a controller takes another one for the leader of an epoch of which that one knows no leader."""
-    told, own = controller.quorum_state, leader.quorum_state
-    if told is None or told.leader_id != leader.node_id or controller.node_id == leader.node_id:
+    state, own = controller.quorum_state, leader.quorum_state
+    if state is None or state.leader_id != leader.node_id or controller.node_id == leader.node_id:
         return False
-    if told.leader_epoch < controller.log.position.epoch or _starts_as_candidate(controller):
+    if state.leader_epoch < controller.log.position.epoch or _starts_as_candidate(controller):
         return False  # it has forgotten the leader
     own_epoch = _last_epoch(leader)
     knows = own is not None and own.leader_epoch == own_epoch and own.leader_id >= 0
-    return told.leader_epoch > own_epoch or (told.leader_epoch == own_epoch and not knows)
+    return state.leader_epoch > own_epoch or (state.leader_epoch == own_epoch and not knows)
 
 
 def _stop(controller: Controller) -> ElectionCause | None:
@@ -639,19 +648,19 @@ def _settings_differ(seats: Sequence[Seat]) -> bool:
 
 def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
     """Return whether another controller, as a voter of a candidate's set, votes for it."""
-    candidate, asked = seat.controller, other.controller
+    candidate, responder = seat.controller, other.controller
     if (
         not other.starts
         or other.has_no_epoch_left
-        or not is_key_of(voter, asked.node_id, asked.directory_id)
-        or asked.cluster_id != candidate.cluster_id
+        or not is_key_of(voter, responder.node_id, responder.directory_id)
+        or responder.cluster_id != candidate.cluster_id
     ):
         return False
-    if asked.settings is not None and not asked.settings.is_controller:
+    if responder.settings is not None and not responder.settings.is_controller:
         return False
-    if not hopeful and (asked.log.problem is not None or other.may_end or other.is_stale):
+    if not hopeful and (responder.log.problem is not None or other.may_end or other.is_stale):
         return False
-    return candidate.log.position >= asked.log.position
+    return candidate.log.position >= responder.log.position
 
 
 def is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:

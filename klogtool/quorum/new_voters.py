@@ -99,7 +99,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
     _check_one_cluster(controllers)
     _check_readable(controllers)
     old = _old_voters(election)
-    best = max((found.log.position for found in controllers), default=Position())
+    best = max((each.log.position for each in controllers), default=Position())
     controller = _chosen(election, wish, old, best)
     tails = tuple(_tails(controller, controllers))
     voters = _new_voters(wish, controller, controllers, old)
@@ -150,37 +150,37 @@ def _last_way_out(election: Election) -> Iterator[Text]:
 
 def _absent(voters: Sequence[Voter], controllers: Sequence[Controller]) -> list[int]:
     """Return the ids of those whose copy is not here."""
-    copies = [found for found in controllers if found.log.position.end_offset > 0]
-    return [voter.id for voter in voters if not any(_is_own(found, voter) for found in copies)]
+    copies = [each for each in controllers if each.log.position.end_offset > 0]
+    return [voter.id for voter in voters if not any(_is_own(each, voter) for each in copies)]
 
 
 def _check_one_cluster(controllers: Sequence[Controller]) -> None:
-    clusters = {found.cluster_id: found.path for found in controllers if found.cluster_id is not None}
+    clusters = {each.cluster_id: each.path for each in controllers if each.cluster_id is not None}
     if len(clusters) > 1:
         known = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
         raise Refused(NewVotersCause.OTHER_CLUSTERS(known=known), cure=NewVotersCause.NAME_ONE_CLUSTER())
     owners: dict[str, Controller] = {}
-    for found in controllers:
-        other = owners.setdefault(found.directory_id or found.path, found)
-        if other is not found:
+    for each in controllers:
+        other = owners.setdefault(each.directory_id or each.path, each)
+        if other is not each:
             raise Refused(
-                NewVotersCause.SAME_DIRECTORY(path=other.path, directory_id=str(found.directory_id)),
-                path=found.path,
+                NewVotersCause.SAME_DIRECTORY(path=other.path, directory_id=str(each.directory_id)),
+                path=each.path,
                 cure=NewVotersCause.NAME_ONE_OF_THEM(),
             )
 
 
 def _check_readable(controllers: Sequence[Controller]) -> None:
-    for found in controllers:
-        if found.log.trouble is None:
+    for each in controllers:
+        if each.log.trouble is None:
             continue
-        folder = os.path.join(found.path, CLUSTER_METADATA_DIR)
-        mend = NewVotersCause.DOCTOR_FIRST(path=found.path)
-        if found.log.damage is not None:
+        folder = os.path.join(each.path, CLUSTER_METADATA_DIR)
+        mend = NewVotersCause.DOCTOR_FIRST(path=each.path)
+        if each.log.damage is not None:
             mend = NewVotersCause.SALVAGE(salvage=salvage(folder))
         raise Refused(
-            NewVotersCause.LOG_DAMAGED(why=str(found.log.trouble)),
-            path=found.path,
+            NewVotersCause.LOG_DAMAGED(why=str(each.log.trouble)),
+            path=each.path,
             cure=NewVotersCause.OR_LEAVE_OUT(mend=mend),
         )
 
@@ -204,8 +204,8 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
     # Without names it is one that voted, or is known to be a controller: others are most likely brokers.
     ids = {voter.id for voter in wish.voters or old}
     able = [seat.controller for seat in election.seats if _may_lead(seat)]
-    known = [found for found in able if found.node_id in ids or (not wish.voters and found.settings is not None)]
-    controller = max(known, key=lambda found: (found.log.position, found.node_id in ids), default=None)
+    known = [each for each in able if each.node_id in ids or (not wish.voters and each.settings is not None)]
+    controller = max(known, key=lambda each: (each.log.position, each.node_id in ids), default=None)
     if controller is None:
         stopped = [seat for seat in election.seats if seat.controller.node_id in ids and not _may_lead(seat)]
         if stopped:
@@ -283,15 +283,15 @@ def _tails(controller: Controller, controllers: Sequence[Controller]) -> Iterato
     for other in controllers:
         if other is controller or not other.log.position.end_offset:
             continue
-        found = compare(controller.path, other.path)
-        if isinstance(found, CopiesApart):
+        comparison = compare(controller.path, other.path)
+        if isinstance(comparison, CopiesApart):
             raise Refused(
-                NewVotersCause.TWO_LOGS(offset=found.offset, epoch=found.epoch, better=found.better),
-                path=found.other,
+                NewVotersCause.TWO_LOGS(offset=comparison.offset, epoch=comparison.epoch, better=comparison.better),
+                path=comparison.other,
                 cure=NewVotersCause.WHICH_LOG(),
             )
-        if found is not None:
-            yield found
+        if comparison is not None:
+            yield comparison
 
 
 def _new_voters(
@@ -332,7 +332,7 @@ def _own_endpoint(controller: Controller, old: Sequence[Voter]) -> Endpoint:
 
 def _directory_id(voter: Voter, controllers: Sequence[Controller], old: Sequence[Voter]) -> str:
     """Return the directory id of a new voter: as named, of its log dir here, or as it was."""
-    here = next((found for found in controllers if found.node_id == voter.id), None)
+    here = next((each for each in controllers if each.node_id == voter.id), None)
     if here is not None and here.directory_id is not None:
         if voter.directory_id not in ("", here.directory_id):
             raise Refused(
@@ -428,8 +428,8 @@ def _mended(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter
 
 def _epoch(controllers: Sequence[Controller]) -> int:
     """Return an epoch far above all that is known: the copies that are not here may have later ones."""
-    states = [found.quorum_state.leader_epoch for found in controllers if found.quorum_state is not None]
-    epoch = max([found.log.position.epoch for found in controllers] + states) + EPOCH_STEP
+    states = [each.quorum_state.leader_epoch for each in controllers if each.quorum_state is not None]
+    epoch = max([each.log.position.epoch for each in controllers] + states) + EPOCH_STEP
     if epoch > MAX_INT:
         raise Refused(
             NewVotersCause.NO_EPOCH(epoch=epoch - EPOCH_STEP, step=EPOCH_STEP),
@@ -440,7 +440,7 @@ def _epoch(controllers: Sequence[Controller]) -> int:
 
 def _unseen_epoch(controllers: Sequence[Controller], best: Position) -> int | None:
     """Return the highest epoch that had a leader, if no copy has its first record."""
-    states = [found.quorum_state for found in controllers if found.quorum_state is not None]
+    states = [each.quorum_state for each in controllers if each.quorum_state is not None]
     epochs = [state.leader_epoch for state in states if state.leader_id >= 0 and state.leader_epoch > best.epoch]
     return max(epochs, default=None)
 
@@ -460,7 +460,7 @@ def _outcome(
         after = replace(after, settings=None)  # they are about to change
     ids = {voter.id for voter in voters}
     election = judge_election(
-        [after, *(found for found in controllers if found is not controller and found.node_id in ids)]
+        [after, *(each for each in controllers if each is not controller and each.node_id in ids)]
     )
     if election.outcome is ElectionOutcome.NEVER and set(election.causes) != {ElectionCause.NO_MAJORITY}:
         causes, cures = ", ".join(cause.value for cause in election.causes), cures_with_these_voters(election)

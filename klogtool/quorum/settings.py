@@ -92,7 +92,7 @@ class QuorumSettings(Struct, frozen=True):
         servers = tuple(_server(text) for text in listed(settings, BOOTSTRAP_SERVERS))
         # Where others reach the controller (KafkaConfig.effectiveAdvertisedControllerListeners).
         advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
-        found = cls(
+        result = cls(
             next((numbers[name] for name in _NODE_IDS if name in numbers), None),
             roles,
             voters,
@@ -102,8 +102,8 @@ class QuorumSettings(Struct, frozen=True):
             tuple(_bound(settings)),
             next((name.upper() for name in listed(settings, _CONTROLLER_LISTENERS)), None),
         )
-        found.check(rules)
-        return found
+        result.check(rules)
+        return result
 
     def check(self, rules: Rules) -> None:
         """Raise KlogError for what KafkaConfig.validateValues and KafkaRaftServer refuse."""
@@ -198,9 +198,9 @@ def _server(text: str) -> Endpoint:
 
 def _address(text: str, name: str = "") -> Endpoint | None:
     """Parse as Utils.getHost and Utils.getPort; None if Kafka would refuse it."""
-    found = _HOST_PORT.fullmatch(text)
+    match = _HOST_PORT.fullmatch(text)
     try:
-        return None if found is None else Endpoint(name, found[1], parse_java_int(found[2]))
+        return None if match is None else Endpoint(name, match[1], parse_java_int(match[2]))
     except Corrupt:
         return None
 

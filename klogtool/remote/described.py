@@ -101,12 +101,12 @@ def _own(said: RemoteSegment, stored: StoredSegment) -> RemoteSegment:
 
 def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tuple[int, int], ...]:
     """Return the epochs that a segment has records of; the first one is moved up to its start."""
-    found = []
+    within = []
     for n, entry in enumerate(entries):
         behind = entries[n + 1].start_offset if n + 1 < len(entries) else end + 1
         if entry.start_offset <= end and behind > start:
-            found.append((entry.epoch, max(start, entry.start_offset)))
-    return tuple(found)
+            within.append((entry.epoch, max(start, entry.start_offset)))
+    return tuple(within)
 
 
 def _end_of(file: LogFile, start: int) -> tuple[int, int, bool]:

@@ -105,7 +105,7 @@ def choose_log(
             sources[-1] = replace(sources[-1], last_offset=served.end - 1)
         else:
             sources.append(_source(listed, served.segment, served.start, served.end - 1, is_first=not sources))
-    explained = [piece for one in missing for piece in _explained(one, unread, is_open=local is None)]
+    explained = [part for one in missing for part in _explained(one, unread, is_open=local is None)]
     if local is not None:
         sources += _local_sources(local.path, start)
     return LogChoice(tuple(sources), tuple(explained), start)

@@ -81,14 +81,14 @@ class ListedPartition(Struct, frozen=True):
     @property
     def holes(self) -> list[tuple[int, int]]:
         """Return the offsets, first and last, between the lowest and the highest that no object has."""
-        found, at = list[tuple[int, int]](), self.start_offset or 0
+        gaps, at = list[tuple[int, int]](), self.start_offset or 0
         for start, end in sorted((one.start_offset, one.metadata.end_offset) for one in self.stored if one.metadata):
             if at < start:
-                found.append((at, start - 1))
+                gaps.append((at, start - 1))
             at = max(at, end + 1)
         end = self.end_offset or 0
         is_known = all(one.problem is None for one in self.segments)
-        return [] if not is_known else [*found, (at, end - 1)] if at < end else found
+        return [] if not is_known else [*gaps, (at, end - 1)] if at < end else gaps
 
     @property
     def epochs(self) -> tuple[tuple[int, int], ...]:
@@ -113,16 +113,16 @@ def walk_partitions(
     for _, one in in_order(lambda: lambda stored: _described(store, stored), iter(alone), JOBS):
         listed.setdefault((one.key.topic_id, one.key.partition), []).append(one)
     names = {} if metadata is None else metadata.names
-    partitions = [_partition(*key, found, names, metadata, local) for key, found in listed.items()]
+    partitions = [_partition(*key, segments, names, metadata, local) for key, segments in listed.items()]
     yield from sorted(partitions, key=lambda one: (one.topic, one.partition, one.topic_id))
 
 
 def _described(store: RemoteStore, stored: StoredSegment) -> ListedSegment:
     try:
-        found = describe_objects(store, stored)
-        if found.reached is not None and not store.is_local and describe_objects(store, stored) != found:
+        description = describe_objects(store, stored)
+        if description.reached is not None and not store.is_local and describe_objects(store, stored) != description:
             raise gave_other_bytes(stored.path_of_log)
-        return ListedSegment(stored.key, stored.start_offset, found.segment, stored, reached=found.reached)
+        return ListedSegment(stored.key, stored.start_offset, description.segment, stored, reached=description.reached)
     except KlogError as error:
         return ListedSegment(stored.key, stored.start_offset, None, stored, _read_again(store, stored, error))
 

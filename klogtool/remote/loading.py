@@ -46,10 +46,10 @@ def load_named(store: RemoteStore, wanted: NeededOfLog, circumstances: Circumsta
     """Load the segments that are wanted, as if a broker had them on its disk. save: keeps bytes under a name for as
     long as the partition is used, and returns the path. Raises KlogError if an object that is needed cannot be read."""
     segments = segments_of(store)
-    chosen = [segments[n] for n in _choose(store, segments, wanted)]
-    files = dict(_walk_files(store, chosen, save))
-    terms = terms_of(f"{chosen[0].topic}-{chosen[0].key.partition}", circumstances, checkpoints=Checkpoints(None))
-    return LoadedPartition(LoadedLog(Draft(chosen[0].folder, files), terms))
+    selected = [segments[n] for n in _choose(store, segments, wanted)]
+    files = dict(_walk_files(store, selected, save))
+    terms = terms_of(f"{selected[0].topic}-{selected[0].key.partition}", circumstances, checkpoints=Checkpoints(None))
+    return LoadedPartition(LoadedLog(Draft(selected[0].folder, files), terms))
 
 
 def _choose(store: RemoteStore, segments: Sequence[StoredSegment], wanted: NeededOfLog) -> list[int]:
@@ -60,30 +60,30 @@ def _choose(store: RemoteStore, segments: Sequence[StoredSegment], wanted: Neede
     def described(number: int) -> RemoteSegment:
         return describe(store, segments[number])
 
-    chosen = {0} if wanted.first else set[int]()
+    numbers = {0} if wanted.first else set[int]()
     for offset in wanted.offsets:
         number = max(0, bisect_right(starts, offset) - 1)
-        chosen.add(number)
+        numbers.add(number)
         if number < last and described(number).end_offset < offset:  # a reader goes on to the next one
-            chosen.add(number + 1)
+            numbers.add(number + 1)
     for time in wanted.times:
-        chosen.add(min(last, bisect_left(range(last + 1), time, key=lambda n: described(n).max_timestamp_ms)))
+        numbers.add(min(last, bisect_left(range(last + 1), time, key=lambda n: described(n).max_timestamp_ms)))
     if wanted.largest_time:
-        chosen.add(max(range(last + 1), key=lambda n: described(n).max_timestamp_ms))
-    if wanted.last or not chosen:
-        chosen.add(last)
-    return list(range(min(chosen), last + 1)) if wanted.behind else sorted(chosen)
+        numbers.add(max(range(last + 1), key=lambda n: described(n).max_timestamp_ms))
+    if wanted.last or not numbers:
+        numbers.add(last)
+    return list(range(min(numbers), last + 1)) if wanted.behind else sorted(numbers)
 
 
-def _walk_files(store: RemoteStore, chosen: Sequence[StoredSegment], save: Save) -> Iterator[tuple[str, DraftFile]]:
+def _walk_files(store: RemoteStore, selected: Sequence[StoredSegment], save: Save) -> Iterator[tuple[str, DraftFile]]:
     """Yield the files of a partition dir that has these segments."""
-    for one in chosen:
+    for one in selected:
         log = _log_of(store, one, save)
         yield build_file_name(FileKind.LOG, one.start_offset), DraftFile((log,), one.newest_ms * NS_A_MS)
         for kind in _INDEXES:
             if (data := find_side_file(store, one, kind)) is not None:
                 yield build_file_name(kind, one.start_offset), DraftFile((data,) if data else ())
-    newest = chosen[-1]
+    newest = selected[-1]
     if snapshot := find_side_file(store, newest, FileKind.PRODUCER_SNAPSHOT):
         end = describe(store, newest).end_offset + 1
         yield build_file_name(FileKind.PRODUCER_SNAPSHOT, end), DraftFile((snapshot,))
@@ -96,5 +96,5 @@ def _log_of(store: RemoteStore, segment: StoredSegment, save: Save) -> FileRange
     with open_log(store, segment) as file:
         if segment.layout is TierLayout.LOCAL and isinstance(store.storage, LocalStorage):
             return FileRange(file.path, 0, file.size)
-        pieces = (file.read(at, min(PIECE_BYTES, file.size - at)) for at in range(0, file.size, PIECE_BYTES))
-        return FileRange(save(build_file_name(FileKind.LOG, segment.start_offset), pieces), 0, file.size)
+        chunks = (file.read(at, min(PIECE_BYTES, file.size - at)) for at in range(0, file.size, PIECE_BYTES))
+        return FileRange(save(build_file_name(FileKind.LOG, segment.start_offset), chunks), 0, file.size)

@@ -29,8 +29,8 @@ def find_named(path: str, keys: Mapping[str, RsaKey]) -> RemoteStore | None:
 
 
 def _is_log(uri: str) -> bool:
-    found = local_storage.OBJECT.fullmatch(uri.rpartition("/")[2])
-    return found is not None and found["suffix"] == local_storage.LOG
+    match = local_storage.OBJECT.fullmatch(uri.rpartition("/")[2])
+    return match is not None and match["suffix"] == local_storage.LOG
 
 
 def _has_objects(folder: str) -> bool:

@@ -102,5 +102,5 @@ def _doubt(store: RemoteStore, log: LocalLog, segment: RemoteSegment) -> tuple[N
         return NotSafe.NO_OBJECTS, because(NotSafeCause.NO_OBJECTS)
     if not is_within_lineage(segment, log.end, dict(log.epochs)):
         return NotSafe.OTHER_LINEAGE, because(NotSafeCause.OTHER_EPOCHS)
-    found = check_segment(store, listed)
-    return (NotSafe.DAMAGED, because(NotSafeCause.DAMAGED, found.findings[0].reason)) if found.findings else None
+    check = check_segment(store, listed)
+    return (NotSafe.DAMAGED, because(NotSafeCause.DAMAGED, check.findings[0].reason)) if check.findings else None

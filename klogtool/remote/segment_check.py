@@ -195,14 +195,14 @@ class _Check:
     def _refused_indexes(self) -> dict[FileKind, Finding]:
         """Return the indexes that a broker refuses after it has fetched them: it then reads nothing of the segment, at
         either isolation level (RemoteIndexCache.createCacheEntry)."""
-        found = {}
+        refused = {}
         for kind, check in _SANITY_CHECKS.items():
             data = find_side_file(self._store, self._stored, kind) or b""
             try:
                 check(data, self._segment.start_offset)
             except Corrupt as error:
-                found[kind] = self.corrupt(error.at_path(path_of(self._stored, kind)))
-        return found
+                refused[kind] = self.corrupt(error.at_path(path_of(self._stored, kind)))
+        return refused
 
     def corrupt(self, error: KlogError) -> Finding:
         """Return that a broker cannot read the segment."""
@@ -221,12 +221,12 @@ class _Check:
         if position <= 0:
             return
         frames, last = FrameReader(file), _end(self._segment)
-        found = frames.find(position, file.size)
+        at_entry = frames.find(position, file.size)
         is_batch = any(frame.position == position for frame in frames.walk(0, file.size))
         consumer = Consumer.SKIPPED
-        if isinstance(found, Frame) and is_batch:
-            last = found.offset - 1
-        elif isinstance(found, Frame) or found is FrameStop.LENGTH or self._stored.layout is TierLayout.AIVEN:
+        if isinstance(at_entry, Frame) and is_batch:
+            last = at_entry.offset - 1
+        elif isinstance(at_entry, Frame) or at_entry is FrameStop.LENGTH or self._stored.layout is TierLayout.AIVEN:
             consumer = Consumer.STUCK  # it gets bytes that are no batch, or the plugin refuses the range
         if last is None or last >= start:
             path, reason = path_of(self._stored, FileKind.OFFSET_INDEX), RemoteCause.LEADS_PAST(position=position)
@@ -242,12 +242,12 @@ class _Check:
             if kind is FileKind.PRODUCER_SNAPSHOT:
                 parse_producer_snapshot(data, crc32c)
                 return None
-            found = {entry.epoch for entry in parse_leader_epoch_checkpoint(data)}
+            own = {entry.epoch for entry in parse_leader_epoch_checkpoint(data)}
         except (Unsupported, Unreadable):
             raise
         except KlogError as error:  # consumers need neither: a broker fetches each part by itself
             return RemoteCause.SIDE_FILE(why=error.reason)
-        lacking = tuple(epoch for epoch, _ in known.epochs if epoch not in found) if known is not None else ()
+        lacking = tuple(epoch for epoch, _ in known.epochs if epoch not in own) if known is not None else ()
         return RemoteCause.EPOCHS_LACK(epochs=lacking) if lacking else None
 
     def _txn_findings(self, file: LogFile) -> Iterator[Finding]:
@@ -257,12 +257,12 @@ class _Check:
         is_ignored = known is not None and known.txn_index_empty
         data = None if is_ignored else find_side_file(self._store, self._stored, kind)
         if data or self.report.has_transactions:
-            for found in verify_lone_txn_index(self.report, file, path_of(self._stored, kind), data):
-                is_rest, reason = found.id is Kind.TXNINDEX_SIZE, found.reason
-                if is_rest and found.start is not None and found.end is not None:  # nobody appends to it
-                    reason = RemoteCause.TXN_REST(size=found.end - found.start)
-                place = found.start, found.end, found.first_offset, found.last_offset
-                yield Finding(Kind.REMOTE_TXNINDEX, found.path, reason, *place, found.id.value)
+            for finding in verify_lone_txn_index(self.report, file, path_of(self._stored, kind), data):
+                is_rest, reason = finding.id is Kind.TXNINDEX_SIZE, finding.reason
+                if is_rest and finding.start is not None and finding.end is not None:  # nobody appends to it
+                    reason = RemoteCause.TXN_REST(size=finding.end - finding.start)
+                place = finding.start, finding.end, finding.first_offset, finding.last_offset
+                yield Finding(Kind.REMOTE_TXNINDEX, finding.path, reason, *place, finding.id.value)
 
     def size_findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the size of the log object."""

@@ -69,7 +69,7 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
     pairs = ((one, segment) for one in partitions for segment in one.segments)
     checked = in_order(lambda: lambda pair: _checked(store, terms, pair[1]), pairs, terms.jobs)
     for partition, group in groupby(checked, key=lambda one: one[0][0]):
-        for finding in partition.findings(((segment, found) for (_, segment), found in group), summary):
+        for finding in partition.findings(((segment, check) for (_, segment), check in group), summary):
             yield replace(finding, cured_by=cure_of(finding, store, partition.place))
     for log, finding in _vanished(terms, partitions):
         yield replace(
@@ -155,12 +155,12 @@ class _Partition:
         """Yield what is wrong, by start offset of the segments; then the gaps."""
         summary.partitions += 1
         self._terms.on_partition(PartitionDone(self._folder, None, Summary(partitions=1)))
-        for segment, found in checked:
-            if found is not None:
-                _count(summary, found)
-                if found.unread is None and not found.findings:
+        for segment, check in checked:
+            if check is not None:
+                _count(summary, check)
+                if check.unread is None and not check.findings:
                     self._terms.on_sound(identify(segment, deep=self._terms.deep))
-                yield from (self._as_met(segment, finding) for finding in found.findings)
+                yield from (self._as_met(segment, finding) for finding in check.findings)
             yield from self._of_state(segment) if self._is_covered else ()
         if self._missing_home is not None:
             reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{TOPIC}-{self._missing_home}")

@@ -70,11 +70,11 @@ def _misleading(findings: Sequence[Finding], log: LoadedLog) -> Iterator[Finding
     for finding in findings:
         base = _base_of(finding.path) if finding.id is Kind.INDEX_ENTRY else None
         segment = None if base is None or base in log.report.recovered else log.segments.floor(base)
-        asked = None if segment is None or segment.base_offset != base else find_misled(log, segment)
-        if asked is None:
+        misled_at = None if segment is None or segment.base_offset != base else find_misled(log, segment)
+        if misled_at is None:
             yield finding
         else:
-            reason = IndexCause.READERS_MISS(found=finding.reason, offset=asked)
+            reason = IndexCause.READERS_MISS(found=finding.reason, offset=misled_at)
             yield replace(finding, reason=reason, loses=True)
 
 
@@ -93,8 +93,8 @@ def _ends_early(findings: Sequence[Finding], log: LoadedLog, end_offset: int) ->
 def _place_of(error: KlogError, findings: Sequence[Finding]) -> int | None:
     """Return the number of the finding that explains an error of the load; None if another one tells it already."""
     of_segment = [n for n, finding in enumerate(findings) if _base_of(finding.path) == _base_of(error.path or "")]
-    told = (findings[n] for n in of_segment)
-    if any(each.stop is not None or (each.path == error.path and each.severity is Severity.ERROR) for each in told):
+    own = (findings[n] for n in of_segment)
+    if any(each.stop is not None or (each.path == error.path and each.severity is Severity.ERROR) for each in own):
         return None
     return next((n for n in of_segment if findings[n].id.row.area in _BELIEVED), None)
 

@@ -36,10 +36,10 @@ def find_false_entry(log: LoadedLog) -> FalseEntry | None:
     for segment in log.segments.all:
         if segment.base_offset in log.report.recovered or (index := _opened(log, segment)) is None or not index.entries:
             continue
-        asked = [index.last_entry]
+        entries = [index.last_entry]
         if segment is log.segments.first:
-            asked.append(index.lookup(log.log_start_offset))
-        if (false := next(walk_false(segment, asked), None)) is not None:
+            entries.append(index.lookup(log.log_start_offset))
+        if (false := next(walk_false(segment, entries), None)) is not None:
             return false
     return None
 
@@ -65,12 +65,12 @@ def walk_false(segment: LogSegment, entries: Iterable[OffsetIndexEntry]) -> Iter
 def find_misled(log: LoadedLog, segment: LogSegment) -> int | None:
     """Return the offset with which consumers begin in a segment, its first one or the log start, if a fetch from there
     is led past batches. Raises Unreadable."""
-    asked, following = max(segment.base_offset, log.log_start_offset), log.segments.higher(segment.base_offset)
-    if following is not None and following.base_offset <= asked:
+    offset, following = max(segment.base_offset, log.log_start_offset), log.segments.higher(segment.base_offset)
+    if following is not None and following.base_offset <= offset:
         return None
     with segment.open_log() as file:
-        probe, position = Probe(file, end=file.size, lowest=0), segment.offset_index.lookup(asked).position
-        return None if _leads_to(probe, segment.base_offset, asked, position) else asked
+        probe, position = Probe(file, end=file.size, lowest=0), segment.offset_index.lookup(offset).position
+        return None if _leads_to(probe, segment.base_offset, offset, position) else offset
 
 
 def _opened(log: LoadedLog, segment: LogSegment) -> OffsetIndex | None:
@@ -84,12 +84,12 @@ def _opened(log: LoadedLog, segment: LogSegment) -> OffsetIndex | None:
         return None
 
 
-def _leads_to(probe: Probe, base_offset: int, asked: int, position: int) -> bool:
+def _leads_to(probe: Probe, base_offset: int, offset: int, position: int) -> bool:
     """Return whether who walks on from a position comes to the batch of an offset. A negative one is the beginning."""
     if position <= 0:
         return True
-    found = probe.frame(position)
-    if isinstance(found, Frame) and base_offset <= found.offset <= asked:
+    at_position = probe.frame(position)
+    if isinstance(at_position, Frame) and base_offset <= at_position.offset <= offset:
         return True
     before, at = None, 0
     while at < position and isinstance(frame := probe.frame(at), Frame):
@@ -99,4 +99,4 @@ def _leads_to(probe: Probe, base_offset: int, asked: int, position: int) -> bool
         return True
     if at > position:
         return False
-    return FrameReader(probe.file).last_offset(before) < asked
+    return FrameReader(probe.file).last_offset(before) < offset

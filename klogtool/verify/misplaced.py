@@ -181,9 +181,9 @@ def _grouped(folder: str, logs: Sequence[_Log], places: Sequence[_Place]) -> Ite
     for log, lacked, of in _placed(logs, places):
         groups.setdefault((log.name if len(of) != 1 else "", lacked, of), []).append(log)
     absent = {place.name for place in places if place.path is None}
-    for (_, lacked, of), found in groups.items():
-        found.sort(key=lambda log: log.base)
-        names, end = tuple(log.name for log in found), max(log.next_offset for log in found)
+    for (_, lacked, of), logs_there in groups.items():
+        logs_there.sort(key=lambda log: log.base)
+        names, end = tuple(log.name for log in logs_there), max(log.next_offset for log in logs_there)
         yield Misplaced(folder, names, end, of, bool(lacked), bool(of) and absent.issuperset(of))
 
 
@@ -195,10 +195,10 @@ def _placed(logs: Sequence[_Log], places: Sequence[_Place]) -> Iterator[tuple[_L
         for log in left.copy() if is_upwards else left[::-1]:
             fits = [(place, lacks) for place in places if (lacks := place.lacks(log)) is not None]
             best = any(lacks for _, lacks in fits)
-            chosen = [place for place, lacks in fits if lacks is best]
-            if chosen:
-                for place in chosen:
+            best_places = [place for place, lacks in fits if lacks is best]
+            if best_places:
+                for place in best_places:
                     place.add(log)
                 left = [one for one in left if one is not log]
-                yield log, best, tuple(place.name for place in chosen)
+                yield log, best, tuple(place.name for place in best_places)
     yield from ((log, None, ()) for log in left)

@@ -36,15 +36,15 @@ class KnownLog(Struct, frozen=True):
 
     first: int
     end: int
-    told: tuple[int, ...]
+    shown_ends: tuple[int, ...]
 
 
 def not_meant_to_go(deleted: Offsets, log: KnownLog) -> Offsets:
     """Return the offsets of a `.deleted` log that a broker may not have meant to delete."""
     kept, beyond = Offsets(), deleted.first_in(log.end, MAX_LONG)
-    is_told = beyond is not None and any(beyond < told < HIGHEST for told in log.told)
+    is_shown = beyond is not None and any(beyond < end < HIGHEST for end in log.shown_ends)
     for first, last in deleted.ranges:
-        first, last = max(first, log.first), last if is_told else min(last, log.end - 1)
+        first, last = max(first, log.first), last if is_shown else min(last, log.end - 1)
         if first <= last:
             kept.add(first, last)
     return kept
@@ -54,16 +54,16 @@ def weigh_deleted(
     layout: Layout,
     findings: Sequence[Finding],
     reports: Sequence[SegmentReport],
-    told: Iterable[int | None],
+    checkpointed: Iterable[int | None],
     *,
     is_compacted: bool | None,
 ) -> Iterator[Finding]:
-    """Yield the findings; that of a `.log.deleted` says which offsets only it has. reports: of all segments. told: ends
-    by checkpoints. is_compacted: None if nobody knows. Raises Unreadable."""
+    """Yield the findings; that of a `.log.deleted` says which offsets only it has. reports: of all segments.
+    checkpointed: ends by checkpoints. is_compacted: None if nobody knows. Raises Unreadable."""
     names = [name for name in layout.names if name.endswith(_DELETED_LOG)]
     alone: dict[str, tuple[int, int]] = {}
     if names and reports:
-        ends = (*(end for end in told if end is not None), *_told_by_files(layout))
+        ends = (*(end for end in checkpointed if end is not None), *_shown_by_files(layout))
         # A cleaning leaves the segments that it replaced: the first one has the name of the new segment.
         sound = [report for report in reports if not report.is_damaged]
         is_replaced = is_compacted is None and any(
@@ -81,7 +81,7 @@ def weigh_deleted(
             yield replace(finding, reason=reason, first_offset=of[0], last_offset=of[1], loses=True)
 
 
-def _told_by_files(layout: Layout) -> Iterator[int]:
+def _shown_by_files(layout: Layout) -> Iterator[int]:
     yield from layout.snapshots
     yield from find_orphans(layout.names)
     epochs = layout.find(FileKind.LEADER_EPOCH_CHECKPOINT)

@@ -59,9 +59,9 @@ class LostBySwap(Struct, frozen=True):
         """Return from where to where in [first, last] offsets are lost; where none are for sure, from where to where
         they may be; None if none are."""
         for spans, doubt in ((self.certain, UNSET), (self.unknown, True)):
-            found = [span for span in spans if span[0] <= last and first <= span[1]]
-            if found:
-                return SwapLoss(min(found)[0], max(end for _, end in found), doubt)
+            matches = [span for span in spans if span[0] <= last and first <= span[1]]
+            if matches:
+                return SwapLoss(min(matches)[0], max(end for _, end in matches), doubt)
         return None
 
     @property
@@ -103,17 +103,17 @@ def judge_swaps(path: str, terms: SwapTerms) -> JudgedSwaps:
     """Try the swaps of a partition dir in memory. Raises Unreadable if another process changes the files."""
     draft = Draft.of(path)
     try:
-        found = settle_left_overs(draft, terms.config, terms.rules)
+        left_overs = settle_left_overs(draft, terms.config, terms.rules)
     except (Corrupt, Unsupported) as error:
         return JudgedSwaps(stopped_by=error)
     lost = find_lost_by_swap(
         draft.before,
-        found.replaced,
-        found.swapped,
+        left_overs.replaced,
+        left_overs.swapped,
         is_compacted=terms.is_compacted,
         log_start_offset=terms.log_start_offset,
     )
-    return JudgedSwaps(lost, tuple(name for name in found.swapped if name in draft.before and _is_log(name, SWAP)))
+    return JudgedSwaps(lost, tuple(name for name in left_overs.swapped if name in draft.before and _is_log(name, SWAP)))
 
 
 def find_lost_by_swap(
@@ -206,10 +206,10 @@ def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -
     with ContentFile("", contents[0]) as swap, ContentFile("", contents[1]) as replaced:
         if replaced.begins_with(swap):
             return None
-    found = read[swapped]
-    if not found.is_whole:
+    offsets = read[swapped]
+    if not offsets.is_whole:
         return Cleaning(base, -1, has_gaps=False)
-    ranges = found.all.ranges
+    ranges = offsets.all.ranges
     return Cleaning(base, ranges[-1][1], has_gaps=len(ranges) > 1) if ranges else None
 
 
@@ -246,26 +246,26 @@ class LogOffsets(Struct):
 
 def offsets_in_log(content: Content) -> LogOffsets:
     """Return the offsets of a log, also behind damage. Raises Unreadable."""
-    found = LogOffsets()
+    result = LogOffsets()
     with ContentFile("", content) as file:
         probe, pool, at = Probe(file, end=file.size, lowest=0), RowPool(), 0
         while at < file.size:
             for proved in walk_proved(file, at, pool, end=file.size):
                 for rows, count in proved.rows:
-                    _add_rows(file, rows[: count * _WIDTH], found)
+                    _add_rows(file, rows[: count * _WIDTH], result)
                 at = proved.reached
             if at >= file.size:
                 break
             judged = probe.judge(at, deep=True)
             if judged is not None and judged.is_readable:
-                _add_rows(file, array("q", astuple(judged.facts)), found)
-            found.is_whole = found.is_whole and judged is not None and judged.is_sound
+                _add_rows(file, array("q", astuple(judged.facts)), result)
+            result.is_whole = result.is_whole and judged is not None and judged.is_sound
             following = probe.next_readable(at) if judged is None else judged.facts.end
             at = file.size if following is None else following
-    return found
+    return result
 
 
-def _add_rows(file: LogFile, rows: array[int], found: LogOffsets) -> None:
+def _add_rows(file: LogFile, rows: array[int], offsets_of_log: LogOffsets) -> None:
     """Add entries in a row. Those of the same kind whose offsets follow one another are added as one."""
     start = end = 0  # of what waits
     was_control = False
@@ -274,15 +274,15 @@ def _add_rows(file: LogFile, rows: array[int], found: LogOffsets) -> None:
         is_control = bool(attributes & CONTROL_BIT)
         if magic >= CURRENT_MAGIC and count != last - first + 1 and (offsets := _record_offsets(file, position)):
             for offset in offsets:
-                found.add(offset, offset, is_control=is_control)
+                offsets_of_log.add(offset, offset, is_control=is_control)
         elif first == end and is_control is was_control and start < end:
             end = max(first, last) + 1
         else:
             if start < end:
-                found.add(start, end - 1, is_control=was_control)
+                offsets_of_log.add(start, end - 1, is_control=was_control)
             start, end, was_control = first, max(first, last) + 1, is_control
     if start < end:
-        found.add(start, end - 1, is_control=was_control)
+        offsets_of_log.add(start, end - 1, is_control=was_control)
 
 
 def _record_offsets(file: LogFile, position: int) -> list[int]:

@@ -432,9 +432,9 @@ class _Verification:
             (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT),
         )
         beside = self._checkpoints_in(os.path.dirname(os.path.abspath(layout.path)))
-        told = [] if name is None else [beside.find_line(kind, name) for kind in kinds]
+        ends = [] if name is None else [beside.find_line(kind, name) for kind in kinds]
         is_compacted = self._swap_terms_of(begun.target).is_compacted
-        return list(weigh_deleted(layout, findings, begun.reports, told, is_compacted=is_compacted))
+        return list(weigh_deleted(layout, findings, begun.reports, ends, is_compacted=is_compacted))
 
     def _weigh_believed(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
         """Add what a start makes of side files that it believes. The metadata log is recovered in any case."""
@@ -561,13 +561,13 @@ class _Verification:
         return segments if only is None else _segments_for(only, layout, segments)
 
     def _with_context(self, layout: Layout, around: Surroundings) -> Iterator[tuple[str, SegmentContext]]:
-        given, bases = self.options.circumstances, [*layout.segments, None]
-        interval = given.config_for(layout.partition.topic or "").index_interval_bytes
+        circumstances, bases = self.options.circumstances, [*layout.segments, None]
+        interval = circumstances.config_for(layout.partition.topic or "").index_interval_bytes
         for name, following in zip(layout.segments.values(), bases[1:], strict=True):
             is_active = following is None
             closed_at = around.recovery_point if is_active and around.is_clean else None
             context = SegmentContext(
-                given.now_ms, following, is_active, around.is_clean, interval, closed_at, keeps_headers=True
+                circumstances.now_ms, following, is_active, around.is_clean, interval, closed_at, keeps_headers=True
             )
             yield layout.path_of(name), context
 
@@ -663,9 +663,9 @@ def _damage_in_swaps(layout: Layout, swaps: JudgedSwaps) -> Iterator[Finding]:
     """Yield what is wrong with the logs that a start renames, each as the segment that it becomes."""
     for name in swaps.renamed:
         path = layout.path_of(name)
-        found, report = verify_segment(Segment(path), SegmentContext(MAX_LONG))
-        found = [each for each in found if each.path == path and each.severity is Severity.ERROR]
-        yield from _with_name(report, found)
+        findings, report = verify_segment(Segment(path), SegmentContext(MAX_LONG))
+        findings = [each for each in findings if each.path == path and each.severity is Severity.ERROR]
+        yield from _with_name(report, findings)
 
 
 def _without_gaps_of(swaps: JudgedSwaps, layout: Layout, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -674,9 +674,9 @@ def _without_gaps_of(swaps: JudgedSwaps, layout: Layout, findings: Iterable[Find
     names = {name: base for name in swaps.renamed if (base := parse_file_name(name).base_offset) is not None}
     bases = sorted({*layout.segments, *names.values()})
     for name, base in names.items():
-        found = offsets_in_log(files[name].content) if name in files else LogOffsets()
+        offsets = offsets_in_log(files[name].content) if name in files else LogOffsets()
         following = next((each for each in bases if each > base), MAX_LONG)
-        last = max((last for _, last in found.all.ranges), default=base) if found.is_whole else following - 1
+        last = max((last for _, last in offsets.all.ranges), default=base) if offsets.is_whole else following - 1
         spans.add(base, max(base, last))
     for finding in findings:
         lowest, highest = finding.first_offset or 0, finding.last_offset

@@ -219,7 +219,7 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
         cure = remove(path, CureRemark.NEW_ELECTION())
         kafka_class = error.kafka_class or _UNCHECKED_IO
         # FileQuorumStateStore.readStateFromFile names the file only; the cause is below it.
-        told = f"Error while reading the Quorum status from the file {path}"
-        stop = refuses(kafka_class, told if kafka_class == _UNCHECKED_IO else error.reason)
+        message = f"Error while reading the Quorum status from the file {path}"
+        stop = refuses(kafka_class, message if kafka_class == _UNCHECKED_IO else error.reason)
         reason = FindingCause.NO_START(wrong=error.reason)
         yield Finding(Kind.QUORUM_STATE_CORRUPT, path, reason, cured_by=cure, stop=stop)

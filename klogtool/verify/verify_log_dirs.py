@@ -243,7 +243,7 @@ def _conflict(path: str, reason: Reason, field: str, cure: Reason, message: str)
 
 def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
     owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
-    found: list[tuple[str, Partition]] = []
+    duplicates: list[tuple[str, Partition]] = []
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
         key = partition.topic_partition, partition.state
         # A broker reads `__cluster_metadata-0` separately, and no other partition of that topic.
@@ -251,13 +251,13 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
             continue
         owner = owners.setdefault(key, partition.path)
         if owner != partition.path:
-            found.append((owner, partition))
+            duplicates.append((owner, partition))
     # A broker that moves a partition renames two folders, one after the other: between that, or between two listings,
     # both are there. They are looked for again a moment later.
-    found = [(owner, partition) for owner, partition in found if _are_there(owner, partition)]
-    if found:
+    duplicates = [(owner, partition) for owner, partition in duplicates if _are_there(owner, partition)]
+    if duplicates:
         time.sleep(MOMENT_S)
-    for owner, partition in found:
+    for owner, partition in duplicates:
         if _are_there(owner, partition):
             what = str(partition.topic_partition)
             reason, cure = LogDirCause.ALSO_IN(what=what, place=owner), _cure_of_duplicate(owner, partition.path)

@@ -249,13 +249,13 @@ class _TxnIndexCheck:
 
     def _false(self, number: int, entry: AbortedTxn, wrong: Reason) -> Finding:
         """Return the finding for an entry; if it begins too late, with the offsets that look committed."""
-        found, txn = false_entry(self.path, number, entry, wrong), self.expected.get(entry.last_offset)
+        finding, txn = false_entry(self.path, number, entry, wrong), self.expected.get(entry.last_offset)
         if txn is None or not txn.is_known or txn.producer_id != entry.producer_id or txn.visible_to == NOTHING:
-            return found
+            return finding
         if entry.first_offset <= txn.visible_to:
-            return found
+            return finding
         last = min(entry.first_offset - 1, entry.last_offset)
-        return replace(found, first_offset=txn.visible_from, last_offset=last)
+        return replace(finding, first_offset=txn.visible_from, last_offset=last)
 
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> Reason | None:
         if previous is not None and entry.last_offset <= previous.last_offset:
@@ -381,12 +381,12 @@ class _SnapshotCheck:
         if beyond or entry.producer_id in self._seen:
             return beyond or SnapshotCause.TWICE(producer_id=entry.producer_id)
         self._seen.add(entry.producer_id)
-        found = self.replay.producers.find(entry.producer_id)
-        if found is None:
+        match = self.replay.producers.find(entry.producer_id)
+        if match is None:
             is_invented = self.replay.is_exact and entry.last_offset >= self.replay.known_from
             invented = SnapshotCause.INVENTED(producer_id=entry.producer_id, last_offset=entry.last_offset)
             return invented if is_invented else None
-        known, last_marker = found
+        known, last_marker = match
         if self.replay.is_exact:
             return next(self._differences(entry, known, last_marker), None)
         if known.has_batch and entry.has_batch and known.last_offset > entry.last_offset:

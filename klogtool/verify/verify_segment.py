@@ -58,18 +58,18 @@ def verify_segment(
     whose name is not an offset.
     """
     base_offset = max(0, segment.base_offset)
-    report, found = SegmentReport(segment.path, base_offset, base_offset), list[Finding]()
+    report, findings = SegmentReport(segment.path, base_offset, base_offset), list[Finding]()
     try:
         with LogFile(segment.path) if file is None else nullcontext(file) as file:
             report.size = file.size
             verification = _SegmentVerification(segment, file, context, report)
             # What comes before an error stays: the list grows finding by finding.
-            found.extend(verification.findings(deep=deep, jobs=jobs, on_progress=on_progress))
+            findings.extend(verification.findings(deep=deep, jobs=jobs, on_progress=on_progress))
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
         report.has_changed = isinstance(error, Changed)
-        found.append(Finding(Kind.UNREADABLE, segment.path, from_text(error.reason), start=error.position))
-    return found, report
+        findings.append(Finding(Kind.UNREADABLE, segment.path, from_text(error.reason), start=error.position))
+    return findings, report
 
 
 class _SegmentVerification:

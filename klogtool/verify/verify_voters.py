@@ -95,7 +95,7 @@ def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | N
     if voter is not None:
         return voter.directory_id
     known = (own, *(metadata_of(one.path) for one in log_dirs if one.path != log_dir))
-    metadata = next((found for found in known if found is not None), None)
+    metadata = next((one for one in known if one is not None), None)
     if metadata is None or node_id not in metadata.known.brokers:
         return None
     others = [find_directory_id(one.path) for one in log_dirs if one.path != log_dir]
@@ -105,8 +105,8 @@ def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | N
 
 def read_identities(log_dirs: Iterable[str]) -> dict[str, MetaProperties]:
     """Return what is in each meta.properties that can be read, by the path of the file."""
-    found = {os.path.join(log_dir, _META): _read_identity(log_dir) for log_dir in log_dirs}
-    return {path: identity for path, identity in found.items() if identity is not None}
+    identities = {os.path.join(log_dir, _META): _read_identity(log_dir) for log_dir in log_dirs}
+    return {path: identity for path, identity in identities.items() if identity is not None}
 
 
 def _read_identity(log_dir: str) -> MetaProperties | None:
@@ -119,5 +119,5 @@ def _read_identity(log_dir: str) -> MetaProperties | None:
 def find_directory_id(log_dir: str) -> str | None:
     """Return the directory.id of a log dir; None if it has none that a broker takes, or it cannot be read."""
     identity = _read_identity(log_dir)
-    found = None if identity is None else identity.directory_id
-    return None if found is None or is_reserved_directory_id(found) else build_uuid(found)
+    directory_id = None if identity is None else identity.directory_id
+    return None if directory_id is None or is_reserved_directory_id(directory_id) else build_uuid(directory_id)

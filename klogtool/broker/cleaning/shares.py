@@ -159,12 +159,12 @@ class SharedPass(Pass):
             )
             for group in groups
         ]
-        found: dict[int, GroupCleaned] = {}
+        results: dict[int, GroupCleaned] = {}
         due: Iterable[int] = range(len(groups))
         for _ in range(MOST_ROUNDS):
             done = self._crew.clean_groups(self._sent, [shares[n] for n in due], self.offsets.latest_offset)
-            found |= dict(zip(due, done, strict=True))
-            wrong = self._begun_wrong(groups, shares, found)
+            results |= dict(zip(due, done, strict=True))
+            wrong = self._begun_wrong(groups, shares, results)
             if not wrong:
                 break
             for n, transactions in wrong.items():
@@ -173,7 +173,7 @@ class SharedPass(Pass):
         else:
             raise NotShared("a transaction goes on over many segments", path=self.log.draft.path)
         for n, group in enumerate(groups):
-            self.put_in_place(self._taken(shares[n], found[n]), group)
+            self.put_in_place(self._taken(shares[n], results[n]), group)
 
     def _begun_wrong(
         self, groups: list[list[LogSegment]], shares: Sequence[GroupShare], cleaned: Mapping[int, GroupCleaned]
@@ -207,9 +207,9 @@ class SharedPass(Pass):
 
 def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransactions:
     """Transactions as they are at an offset if each ended where the transaction index says; None: at the beginning."""
-    found = CleanedTransactions()
-    found.add_aborted(txn for txn in aborted if offset is None or txn.last_offset >= offset)
-    return found
+    transactions = CleanedTransactions()
+    transactions.add_aborted(txn for txn in aborted if offset is None or txn.last_offset >= offset)
+    return transactions
 
 
 # What one share is.

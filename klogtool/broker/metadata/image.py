@@ -86,7 +86,7 @@ class ClusterMetadata(Struct):
     @property
     def refusal(self) -> Refusal | None:
         """Return the first record that any replay refuses, or None."""
-        return min(self.refusals, key=lambda found: found.order, default=None)
+        return min(self.refusals, key=lambda each: each.order, default=None)
 
     def may_be_controller(self, node_id: int | None) -> bool:
         """Return False if the metadata knows its controllers, and this node is none of them."""

@@ -40,8 +40,8 @@ class ContentFile(LogFile):
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
-        found = [self._read_part(part, start, stop) for part, start, stop in self._parts_of(position, size)]
-        return found[0] if len(found) == 1 else b"".join(found)
+        chunks = [self._read_part(part, start, stop) for part, start, stop in self._parts_of(position, size)]
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
         """Read `size` bytes from byte `position` into a buffer with room for them; the view is shorter at the file's
@@ -55,9 +55,9 @@ class ContentFile(LogFile):
                 self._read_part(part, start, stop)  # raises the error
             return view
         for part, start, stop in parts:
-            piece = self._read_part(part, start, stop)
-            view[done : done + len(piece)] = piece
-            done += len(piece)
+            chunk = self._read_part(part, start, stop)
+            view[done : done + len(chunk)] = chunk
+            done += len(chunk)
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:

@@ -35,11 +35,11 @@ class LeftOvers(Struct):
 def settle_left_overs(draft: Draft, config: LogConfig, rules: Rules) -> LeftOvers:
     """Change the draft as a start does. Raises Corrupt or Unsupported, with Kafka's class, if a broker does not come to
     load a segment; Unreadable for a file that it may not read."""
-    found = LeftOvers()
-    swaps = _remove_temporary_files(draft, found)
+    left_overs = LeftOvers()
+    swaps = _remove_temporary_files(draft, left_overs)
     if swaps:
-        _complete_swaps(draft, swaps, config, rules, found)
-    return found
+        _complete_swaps(draft, swaps, config, rules, left_overs)
+    return left_overs
 
 
 def base_of(draft: Draft, name: str) -> int:
@@ -48,7 +48,7 @@ def base_of(draft: Draft, name: str) -> int:
         return parse_base_offset(name)
 
 
-def _remove_temporary_files(draft: Draft, found: LeftOvers) -> list[str]:
+def _remove_temporary_files(draft: Draft, left_overs: LeftOvers) -> list[str]:
     """Delete `.deleted` and incomplete files; return the names of swaps that have to be completed."""
     names = draft.names_found()
     for name in names:
@@ -62,27 +62,29 @@ def _remove_temporary_files(draft: Draft, found: LeftOvers) -> list[str]:
     # A swap at or above the lowest incomplete file belongs to an incomplete set. Its files are deleted before the
     # files that show that.
     invalid = [name for name, base in swaps.items() if first_cleaned is not None and base >= first_cleaned]
-    found.removed = [*doomed, *invalid, *cleaned]
-    for name in found.removed:
+    left_overs.removed = [*doomed, *invalid, *cleaned]
+    for name in left_overs.removed:
         draft.delete(name)
     return [name for name in swaps if name not in invalid]
 
 
-def _complete_swaps(draft: Draft, swaps: list[str], config: LogConfig, rules: Rules, found: LeftOvers) -> None:
+def _complete_swaps(draft: Draft, swaps: list[str], config: LogConfig, rules: Rules, left_overs: LeftOvers) -> None:
     """Delete the segments that swapped ones replace, and rename the swapped files."""
     logs = [name for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
     spans = [_span_of_swap(draft, name, config, rules) for name in logs]
     if spans:
         low, high = min(base for base, _ in spans), max(end for _, end in spans)
         names = [name for name in draft.names_found() if not name.endswith(SWAP)]
-        found.replaced = [name for name in names if (base := find_base_offset(name)) is not None and low <= base < high]
-        for name in found.replaced:
+        left_overs.replaced = [
+            name for name in names if (base := find_base_offset(name)) is not None and low <= base < high
+        ]
+        for name in left_overs.replaced:
             draft.delete(name)
     for name in draft.names_found():
         plain = name.removesuffix(SWAP)
         if plain != name and plain not in draft.folders:  # a folder stays: nobody looks whether the rename failed
             draft.move(name, plain)
-            found.swapped.append(name)
+            left_overs.swapped.append(name)
 
 
 def _span_of_swap(draft: Draft, name: str, config: LogConfig, rules: Rules) -> tuple[int, int]:

@@ -322,8 +322,12 @@ class _Loader:
         A folder with the suffix -delete is loaded like any other. A broker does not look for the end of such a log,
         because it deletes it; whoever asks about one here wants its records.
         """
-        found = settle_left_overs(self.draft, self.config, self.terms.rules)
-        self.report.removed, self.report.replaced, self.report.swapped = found.removed, found.replaced, found.swapped
+        left_overs = settle_left_overs(self.draft, self.config, self.terms.rules)
+        self.report.removed, self.report.replaced, self.report.swapped = (
+            left_overs.removed,
+            left_overs.replaced,
+            left_overs.swapped,
+        )
         self._retry_on_overflow(self._load_segment_files)
         end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
         self.segments.last.resize_indexes()

@@ -229,8 +229,10 @@ class LogSegment:
             reader, previous = FrameReader(file), None
             if not self.rules.finds_batch_by_base:
                 reaching = (one for one in walk_from(reader, position) if reader.last_offset(one) >= target_offset)
-                found = next(reaching, None)
-                return BatchPosition(base_offset_of(reader, found), found.position, found.size) if found else None
+                reached = next(reaching, None)
+                return (
+                    BatchPosition(base_offset_of(reader, reached), reached.position, reached.size) if reached else None
+                )
             for frame in walk_from(reader, position):
                 batch = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
                 if batch.base_offset == target_offset:

@@ -131,9 +131,9 @@ def watermark_as_leader(log: LoadedLog) -> OffsetMetadata:
     end, known = _log_end(log), max(log.log_start_offset, log.terms.high_watermark or 0)
     if known >= end.offset:
         return end
-    found = _locate(log, known)
-    is_raised = (found.offset, found.segment) < (end.offset, end.segment)
-    return end if is_raised else found
+    located = _locate(log, known)
+    is_raised = (located.offset, located.segment) < (end.offset, end.segment)
+    return end if is_raised else located
 
 
 def _locate(log: LoadedLog, offset: int) -> OffsetMetadata:
