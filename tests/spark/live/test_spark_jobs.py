@@ -9,10 +9,12 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from live.test_spark_writes import in_order, rows_of
 from loading import data, make
 from running import FIXTURES, ROOT
 
+pytestmark = pytest.mark.timeout(900)  # each job starts a Spark of its own: minutes on a busy machine
 JOBS = ROOT / "docs/examples/jobs"
 LOG_DIR = FIXTURES / "transactions" / "logdir"
 
