@@ -23,9 +23,11 @@ from klogtool.broker.spools import MakeSpool
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.rolling import roll
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError, Refused
+from klogtool.format.batch import RecordBatch
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
@@ -266,8 +268,25 @@ def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedL
     if losses_of_loading(log, behind).loses:
         said = RecoverCause.LOSES() if behind is None else behind.reason(log.log_end_offset)
         raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=str(salvage(path)))
+    _check_order(log, path)
     log.run_scheduled()
     return log
+
+
+def _check_order(log: LoadedLog, path: str) -> None:
+    """Raise Refused if offsets go back: no checksum covers a base offset, and a recovery may keep a false one."""
+    before = -1
+    for segment in log.segments.values(log.local_log_start_offset):
+        with segment.open_log() as file:
+            for entry in walk_entries(file):
+                first = entry.base_offset if isinstance(entry, RecordBatch) else entry.last_offset
+                if first <= before:
+                    raise Refused(
+                        f"damaged, so it is not transplanted: offset {first} does not lie behind offset {before}",
+                        path=path,
+                        cure=str(salvage(path)),
+                    )
+                before = entry.last_offset
 
 
 def _forget_producers(draft: Draft, end: int) -> None:

@@ -101,6 +101,18 @@ def test_damage_is_refused_with_what_to_do(tmp_path: pathlib.Path) -> None:
     assert "klogtool salvage" in done.err
 
 
+@pytest.mark.parametrize("wrong", [41, 44])
+def test_offsets_that_go_back_are_damage(tmp_path: pathlib.Path, wrong: int) -> None:
+    """No checksum covers a base offset: a recovery loses nothing of such a log."""
+    copy = shutil.copytree(FIXTURES / "every-codec/logdir/append-0", tmp_path / "t-0")
+    log = copy / "00000000000000000038.log"
+    data = log.read_bytes()
+    at = data.index((40).to_bytes(8, "big") + bytes(2))
+    log.write_bytes(data[:at] + wrong.to_bytes(8, "big") + data[at + 8 :])
+    done = asked(copy, "--check")
+    assert (done.status, "offset 45 does not lie behind offset" in done.err) == (3, True)
+
+
 def test_the_id_comes_from_the_adopting_log_dir(tmp_path: pathlib.Path) -> None:
     log_dir = tmp_path / "logs"
     other = log_dir / "t-1"
