@@ -228,6 +228,8 @@ def _make_loadable(draft: Draft) -> None:
 
 def _check_is_whole(log: LoadedLog) -> None:
     """Raises Refused if recovery cut anything or removed a segment."""
+    if log.report.was_split:
+        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool recover' splits it")
     for segment in log.segments.all:
         before = log.draft.before.get(segment.log_name)
         if before is not None and segment.size < before.size:
@@ -236,8 +238,6 @@ def _check_is_whole(log: LoadedLog) -> None:
                 raise emptied  # nothing is wrong with the segment: a folder is in the place of a file
             stopped_by = log.report.stopped_by.get(segment.base_offset)
             raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
-    if log.report.was_split:
-        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool recover' splits it")
     if log.report.deleted_segments:
         raise Refused(
             f"the log ends below its start offset {log.terms.log_start_offset}: a broker would delete all of it"

@@ -129,6 +129,13 @@ def test_a_damaged_log_is_refused_with_what_there_is_instead(partition: pathlib.
         plan(partition)
 
 
+def test_offsets_too_far_from_the_base_are_no_torn_batch(tmp_path: pathlib.Path) -> None:
+    """A recovery splits such a segment: that a segment is shorter then is no damage."""
+    folder = make(tmp_path / "t-0", {0: [data(0), data(1), data(1 << 33)]})
+    with pytest.raises(Refused, match="do not fit into its indexes: 'klogtool recover' splits it"):
+        plan(folder)
+
+
 def test_what_was_interrupted_is_refused(partition: pathlib.Path) -> None:
     (partition / name_of(4, "log.swap")).write_bytes(segment(4))
     with pytest.raises(Refused, match="recover"):
