@@ -67,9 +67,9 @@ class Expected(Struct, frozen=True):
     def aside(self) -> Partition | None:
         """The folder that was set aside and reaches further than the current one; None if there is none. One with
         another topic id has the records of an older topic of this name."""
-        found = [each for each in self.folders if each.state in _ASIDE and find_log_bytes(each)]
-        own = [each for each in found if read_topic_id(each) in (None, self.topic_id)]
-        best = max(own or found, key=lambda each: (find_header_end(each), find_log_bytes(each)), default=None)
+        aside_with_logs = [each for each in self.folders if each.state in _ASIDE and find_log_bytes(each)]
+        own = [each for each in aside_with_logs if read_topic_id(each) in (None, self.topic_id)]
+        best = max(own or aside_with_logs, key=lambda each: (find_header_end(each), find_log_bytes(each)), default=None)
         if best is None or self.current is None:
             return best
         return best if own and find_header_end(best) > find_header_end(self.current) else None
@@ -237,10 +237,10 @@ def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
 def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: Patient) -> Iterator[Ahead]:
     """Yield partitions that have lines and no folder. A topic deleted shortly before a kill leaves such lines, too."""
     present = {partition.topic_partition for partition in patient.partitions()}
-    for key, found in reached.items():
+    for key, line in reached.items():
         if key not in present:
-            detail = AheadCause.LINE_OF_UNKNOWN(file=os.path.basename(found.path), offset=found.offset)
-            yield Ahead(_path(found, key), What.ABSENT, detail, 0, found.offset - 1, severity=Severity.WARNING)
+            detail = AheadCause.LINE_OF_UNKNOWN(file=os.path.basename(line.path), offset=line.offset)
+            yield Ahead(_path(line, key), What.ABSENT, detail, 0, line.offset - 1, severity=Severity.WARNING)
 
 
 def _path(reached: ReachedOffset, key: TopicPartition) -> str:
@@ -249,11 +249,11 @@ def _path(reached: ReachedOffset, key: TopicPartition) -> str:
 
 def _reached(patient: Patient) -> Mapping[TopicPartition, ReachedOffset]:
     """Return how far logs reached by the checkpoints of all log dirs; only those that had records."""
-    found: dict[TopicPartition, ReachedOffset] = {}
+    reached: dict[TopicPartition, ReachedOffset] = {}
     for log_dir in patient.log_dirs:
         for kind, offsets in read_stated(LogDir(log_dir), _WITNESSES)[0].offsets.items():
             path = os.path.join(log_dir, kind.value)
             for key, offset in offsets.items():
-                if key.topic != METADATA_TOPIC and offset > (found[key].offset if key in found else 0):
-                    found[key] = ReachedOffset(offset, path)
-    return found
+                if key.topic != METADATA_TOPIC and offset > (reached[key].offset if key in reached else 0):
+                    reached[key] = ReachedOffset(offset, path)
+    return reached

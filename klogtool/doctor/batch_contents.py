@@ -109,9 +109,9 @@ class KnownBatches:
         for content, row in self._rows:
             with ContentFile("", content) as file:
                 whole = replace(row, start=0, stop=row.stop - row.start)
-                found = list(walk_each(file, whole))
-                self._batches += ((content, batch) for batch in found)
-                self._keys.update(key_of(file, batch) for batch in found)
+                batches = list(walk_each(file, whole))
+                self._batches += ((content, batch) for batch in batches)
+                self._keys.update(key_of(file, batch) for batch in batches)
         self._rows.clear()
 
     def _sort(self) -> None:

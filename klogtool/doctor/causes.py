@@ -102,11 +102,11 @@ class HostCause(Cause):
 
 def offsets_in(ranges: Sequence[OffsetRange]) -> Reason:
     """Return offsets in a few words. ranges: ascending, at least one."""
-    told = tuple(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:3])
+    shown = tuple(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:3])
     if len(ranges) > 3:
-        return OffsetsCause.MORE(told=told, last=ranges[-1][1])
+        return OffsetsCause.MORE(told=shown, last=ranges[-1][1])
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return OffsetsCause.OFFSET(told=told) if is_one else OffsetsCause.OFFSETS(told=told)
+    return OffsetsCause.OFFSET(told=shown) if is_one else OffsetsCause.OFFSETS(told=shown)
 
 
 def few_names(names: Sequence[str]) -> str:

@@ -220,8 +220,8 @@ def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a folder that was set aside its name back. An emptier folder of that name is moved out
     of the log dir first, or a file. If there is none, only a copy from elsewhere helps."""
     yield from moving_in_options(point, patient)
-    found = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
-    expected = next(found, None)
+    same_name = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
+    expected = next(same_name, None)
     if expected is not None and expected.aside is not None:
         option = _put_back(expected.aside, expected, patient)
     else:
@@ -237,9 +237,9 @@ def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def moving_in_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that lie in the log dir itself."""
     name = os.path.basename(point.path)
-    for found in find_misplaced(LogDir(patient.log_dir_of(point.path))):
-        if found.of == (name,):
-            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=found.cure), AdviceCause.MOVE_IN())
+    for misplaced in find_misplaced(LogDir(patient.log_dir_of(point.path))):
+        if misplaced.of == (name,):
+            yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=misplaced.cure), AdviceCause.MOVE_IN())
 
 
 def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:

@@ -113,14 +113,14 @@ def rooms_of(growths: Mapping[str, Growth]) -> dict[str, Room]:
     by_disk: dict[int, list[Growth]] = {}
     for path, growth in growths.items():
         by_disk.setdefault(os.stat(path).st_dev, []).append(growth)
-    found = {path: os.statvfs(path) for path in growths}
+    stats = {path: os.statvfs(path) for path in growths}
     return {
         path: Room(
             stat.f_bavail * stat.f_frsize,
             stat.f_favail if stat.f_files else None,
             Growth.total(by_disk[os.stat(path).st_dev]),
         )
-        for path, stat in found.items()
+        for path, stat in stats.items()
     }
 
 

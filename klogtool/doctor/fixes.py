@@ -51,15 +51,15 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
             raise Refused(f"there is no option {number}: run klogtool doctor again, the options are numbered anew")
         if not known[number].remedies:
             raise OnlyByHand(known[number])
-    chosen = [known[number] for number in dict.fromkeys(numbers)]
-    for one, other in combinations(chosen, 2):
+    options = [known[number] for number in dict.fromkeys(numbers)]
+    for one, other in combinations(options, 2):
         if (both := _find_excluded(one, other)) is not None:
             raise Refused(
                 f"options {one.number} and {other.number} exclude each other: choose one, apply it, and run klogtool "
                 "doctor again",
                 path=both,
             )
-    return chosen
+    return options
 
 
 def _find_excluded(one: Option, other: Option) -> str | None:

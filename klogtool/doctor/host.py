@@ -219,8 +219,8 @@ def _next_power(number: int) -> int:
 def measure_room(path: str) -> tuple[int, int | None]:
     """Return the free bytes and the free inodes (None: no limit) of the file system of a path, for a user who is not
     root. Raises OSError."""
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None
+    stat = os.statvfs(path)
+    return stat.f_bavail * stat.f_frsize, stat.f_favail if stat.f_files else None
 
 
 MOST_BYTES = 1 << 22  # of such a file; a machine with many containers has thousands of mounts
@@ -282,9 +282,9 @@ class HostFiles:
 def _pieces(file: FileIO) -> Iterator[bytes]:
     """Yield what a file has, up to the limit. The kernel refuses to read much of /proc/sys at once."""
     left = MOST_BYTES
-    while left > 0 and (piece := file.read(PIECE_BYTES)):
-        left -= len(piece)
-        yield piece
+    while left > 0 and (chunk := file.read(PIECE_BYTES)):
+        left -= len(chunk)
+        yield chunk
 
 
 def _mounts_in(text: str) -> Iterator[Mount]:
@@ -294,4 +294,4 @@ def _mounts_in(text: str) -> Iterator[Mount]:
         own, system = before.split(" "), after.split(" ")
         if len(own) >= 6 and len(system) >= 3:
             options = dict.fromkeys([*own[5].split(","), *system[2].split(",")])
-            yield Mount(_OCTAL.sub(lambda found: chr(int(found[1], 8)), own[4]), system[0], tuple(options))
+            yield Mount(_OCTAL.sub(lambda match: chr(int(match[1], 8)), own[4]), system[0], tuple(options))

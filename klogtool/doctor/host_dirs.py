@@ -68,10 +68,10 @@ def _cached(logs: Iterable[tuple[str, int]]) -> tuple[int | None, int | None]:
     for path, size in logs:
         if not size or looked_at + size > MOST_CACHE_BYTES:
             continue
-        found = cached_bytes(path)
-        if found is None:
+        pages = cached_bytes(path)
+        if pages is None:
             return None, None
-        cached, looked_at = cached + found, looked_at + size
+        cached, looked_at = cached + pages, looked_at + size
     return cached, looked_at
 
 
@@ -88,13 +88,13 @@ def cached_bytes(path: str) -> int | None:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            found = [
+            counts = [
                 _of_window(mincore, file.fileno(), at, min(WINDOW_BYTES, size - at))
                 for at in range(0, size, WINDOW_BYTES)
             ]
     except (OSError, ValueError):  # ValueError: the file was cut meanwhile
         return None
-    return None if None in found else min(size, sum(pages or 0 for pages in found) * mmap.PAGESIZE)
+    return None if None in counts else min(size, sum(pages or 0 for pages in counts) * mmap.PAGESIZE)
 
 
 def _is_told(path: str) -> bool:

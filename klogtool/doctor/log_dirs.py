@@ -63,19 +63,19 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
 def walk_misplaced(patient: Patient) -> Iterator[Ahead]:
     """Yield the segments that lie in a log dir itself. Raises Unreadable."""
     for path in patient.log_dirs:
-        for found in find_misplaced(LogDir(path)):
-            looks = len(found.of) != 1
+        for misplaced in find_misplaced(LogDir(path)):
+            looks = len(misplaced.of) != 1
             yield Ahead(
-                found.paths[0],
+                misplaced.paths[0],
                 What.IGNORED,
-                found.reason,
-                found.first_offset,
-                found.next_offset - 1,
-                lost_records=sum(map(_count_records, found.paths)) if found.is_lacked else 0,
-                lost_bytes=sum(map(os.path.getsize, found.paths)),
-                cure=found.cure if looks else AdviceCause.BEFORE_THE_START(command=found.cure),
+                misplaced.reason,
+                misplaced.first_offset,
+                misplaced.next_offset - 1,
+                lost_records=sum(map(_count_records, misplaced.paths)) if misplaced.is_lacked else 0,
+                lost_bytes=sum(map(os.path.getsize, misplaced.paths)),
+                cure=misplaced.cure if looks else AdviceCause.BEFORE_THE_START(command=misplaced.cure),
                 cure_looks=looks,
-                severity=Severity.ERROR if found.is_lacked else Severity.WARNING,
+                severity=Severity.ERROR if misplaced.is_lacked else Severity.WARNING,
             )
 
 
@@ -161,10 +161,10 @@ def _is_assigned_here(partition: Partition, cluster: Cluster) -> bool | None:
 def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:
     """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
     all log dirs: a -future folder beside one of them hides nothing."""
-    found = _find_stray(partition, cluster)
-    if found is None or partition.state is PartitionDirState.CURRENT or partition.topic_partition not in current:
-        return found
-    return replace(found, is_hidden=False, severity=Severity.WARNING)
+    stray = _find_stray(partition, cluster)
+    if stray is None or partition.state is PartitionDirState.CURRENT or partition.topic_partition not in current:
+        return stray
+    return replace(stray, is_hidden=False, severity=Severity.WARNING)
 
 
 def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:

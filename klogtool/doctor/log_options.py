@@ -124,8 +124,8 @@ def _names_back(path: str, patient: Patient) -> Iterator[Option]:
     moves = dict(_walk_moves(files))
     if moves:
         offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
-        told = tuple(f"{offset:,}" for offset in offsets[:3])
-        yield from _renaming(path, AdviceCause.NAME_OF_FIRST_BATCH(offsets=told), files, moves, patient)
+        shown = tuple(f"{offset:,}" for offset in offsets[:3])
+        yield from _renaming(path, AdviceCause.NAME_OF_FIRST_BATCH(offsets=shown), files, moves, patient)
 
 
 def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -397,9 +397,9 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     recovery = None if recovering is None else recovering.result
     if not isinstance(recovery, Recovery):
         return False
-    told = [] if recovery.behind_end is None else recovery.behind_end.told_by
-    erased = max((each.offset for each in told if each.where in deleted), default=0)
-    kept = max((each.offset for each in told if each.where not in deleted), default=0)
+    witnesses = [] if recovery.behind_end is None else recovery.behind_end.told_by
+    erased = max((each.offset for each in witnesses if each.where in deleted), default=0)
+    kept = max((each.offset for each in witnesses if each.where not in deleted), default=0)
     return erased > max(kept, end) or any(gap.told_by in deleted for gap in recovery.missing)
 
 

@@ -107,18 +107,18 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
     hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
     swaps, read = _swaps_of(before), ReadLogs(before.files)
-    gone = sorted(_walk_gone(before, after), key=lambda found: found[0] not in after.names)
+    gone = sorted(_walk_gone(before, after), key=lambda each: each[0] not in after.names)
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
-            found = [part for start, stop in spans for part in walk_readable(file, start, stop, opened=True)]
-            found = list(_apart(file, list(_from(file, found, before.start))))
+            parts = [part for start, stop in spans for part in walk_readable(file, start, stop, opened=True)]
+            parts = list(_apart(file, list(_from(file, parts, before.start))))
             if name in after.names:
-                hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
+                hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, parts, counted)]
                 continue
             if parse_file_name(name).suffix:
                 # What the cleaner removed of it on purpose is not lost.
                 meant_to_stay = None if before.is_compacted is False else before.deleted_in_error.get(name)
-                alone = list(_within(file, served.walk_gone(file, found, counted), meant_to_stay))
+                alone = list(_within(file, served.walk_gone(file, parts, counted), meant_to_stay))
                 lost += alone
                 sure += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)
@@ -127,10 +127,10 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             cleaned = find_cleaning(read, swaps, name) if name in before.replaced else None
             if cleaned is not None and before.is_compacted:
                 end = max(cleaned.last, cleaned.first - 1)
-                is_cleaned = is_cleaned or any(part.last_offset > end for part in found)
-                replaced += found
-                found = _below(file, found, cleaned.first)
-            alone = list(served.walk_gone(file, found, counted))
+                is_cleaned = is_cleaned or any(part.last_offset > end for part in parts)
+                replaced += parts
+                parts = _below(file, parts, cleaned.first)
+            alone = list(served.walk_gone(file, parts, counted))
             lost += alone
             if cleaned is not None and before.is_compacted is None and cleaned.has_gaps:
                 below = [part for part in alone if part.last_offset < cleaned.first]
@@ -152,8 +152,8 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
     for name, file in sorted(before.files.items()):
         if file.size and (name in aside or name in before.deleted_in_error or _counts(parse_file_name(name))):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
-            found = next((kept[path] for path in paths if path in kept), Offsets())
-            if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
+            known = next((kept[path] for path in paths if path in kept), Offsets())
+            if spans := [(first, last + 1) for first, last in known.holes(0, file.size - 1)]:
                 yield name, spans
 
 
@@ -171,8 +171,8 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
         return plain not in files and (index in names or first < plain)
 
     renamed = ((name, find_renamed_log(name) or _log_that_was_deleted(name, files[name])) for name in sorted(files))
-    found = {name: plain for name, plain in renamed if plain and is_missing(plain)}
-    return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}
+    aside = {name: plain for name, plain in renamed if plain and is_missing(plain)}
+    return {name: plain for name, plain in aside.items() if _is_packed(name, files[name]) is packed}
 
 
 def _log_that_was_deleted(name: str, file: DraftFile) -> str | None:
@@ -199,8 +199,8 @@ def find_emptied(files: Mapping[str, DraftFile], *, packed: bool | None = None) 
     """Return the files beside an empty segment of their name, with that name: logrotate with `copytruncate` or `create`
     leaves both. packed: only those that are compressed, or only the others."""
     renamed = ((name, plain) for name in sorted(files) if (plain := find_renamed_log(name)))
-    found = {name: plain for name, plain in renamed if plain in files and files[name].size > files[plain].size == 0}
-    return {name: plain for name, plain in found.items() if packed is None or _is_packed(name, files[name]) is packed}
+    emptied = {name: plain for name, plain in renamed if plain in files and files[name].size > files[plain].size == 0}
+    return {name: plain for name, plain in emptied.items() if packed is None or _is_packed(name, files[name]) is packed}
 
 
 def find_blanked(files: Mapping[str, DraftFile]) -> dict[str, str]:
@@ -318,14 +318,14 @@ class _Served:
 
     @cached_property
     def _beyond_end(self) -> KnownBatches:
-        found = KnownBatches()
+        beyond = KnownBatches()
         for n, (_, content) in enumerate(self._after.segments):
             if self._after.reaches[n] > self._after.end:
                 with ContentFile("", content) as file:
                     for part in _outside(file, walk_readable(file, 0, file.size), self._after):
-                        found.offsets.add(part.first_offset, max(part.first_offset, part.last_offset))
-                        found.add(file, part)
-        return found
+                        beyond.offsets.add(part.first_offset, max(part.first_offset, part.last_offset))
+                        beyond.add(file, part)
+        return beyond
 
     def _of(self, first: int, last: int) -> list[KnownBatches]:
         """Return the batches of the segments that can have some of a range."""
@@ -346,15 +346,15 @@ class _Served:
 
     def _of_segment(self, n: int) -> KnownBatches:
         if n not in self._read:
-            found, after = KnownBatches(), self._after
+            result, after = KnownBatches(), self._after
             with ContentFile("", after.segments[n][1]) as file:
                 for part in _apart(file, list(walk_readable(file, 0, file.size))):
                     is_inside = after.start <= part.first_offset and part.last_offset < after.end
                     for each in (part,) if is_inside else walk_each(file, part):
                         if each.last_offset >= after.start and each.first_offset < after.end:
-                            found.offsets.add(each.first_offset, min(each.last_offset, part.last_offset))
-                            found.add(file, each)
-            self._read[n] = found
+                            result.offsets.add(each.first_offset, min(each.last_offset, part.last_offset))
+                            result.add(file, each)
+            self._read[n] = result
         return self._read[n]
 
 
@@ -381,8 +381,8 @@ def _walk_outside(
 
 def first_offset_of(file: LogFile) -> int | None:
     """Return the offset in the header of the first batch of a segment; None if there is none."""
-    found = FrameReader(file).find(0, file.size)
-    return found.offset if isinstance(found, Frame) and found.offset >= 0 else None
+    frame = FrameReader(file).find(0, file.size)
+    return frame.offset if isinstance(frame, Frame) and frame.offset >= 0 else None
 
 
 def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator[Readable]:

@@ -92,8 +92,8 @@ def situation_of(stop: Stop, kind: Kind | None = None) -> Situation | None:
     stands for the clue that a stack trace would have."""
     clues = {each.clue for each in situations().values() if each.clue and kind in each.findings}
     clue = clues.pop() if len(clues) == 1 else None
-    found = (one.situation for one in _by_wordings(readable(f"{stop.kafka_class}: {stop.message}\n{clue or ''}")))
-    return next((each for each in found if each.clue in (None, clue)), None)
+    candidates = (one.situation for one in _by_wordings(readable(f"{stop.kafka_class}: {stop.message}\n{clue or ''}")))
+    return next((each for each in candidates if each.clue in (None, clue)), None)
 
 
 def similar(text: str) -> list[Situation]:
@@ -121,10 +121,10 @@ def _of_situation(situation: Situation, text: str) -> Iterator[_Match]:
     for wording in situation.wordings:
         if not all(literal in text for literal in literals_of(wording.text)):
             continue
-        found = list(pattern_of(wording.text).finditer(text))
-        if found:
+        matches = list(pattern_of(wording.text).finditer(text))
+        if matches:
             clue = None if situation.clue is None else situation.clue in text
-            yield _Match(situation, wording, *found[0].span(), found[0].groupdict(), len(found), clue)
+            yield _Match(situation, wording, *matches[0].span(), matches[0].groupdict(), len(matches), clue)
 
 
 def _without_rivals(matches: list[_Match], text: str) -> Iterator[_Match]:
@@ -194,24 +194,24 @@ def _by_error_names(text: str) -> list[Recognised]:
 
 def _parts(text: str) -> list[Recognised]:
     """Return the situations of which a part of a message is in the text, or the text is in a part of a message."""
-    asked = " ".join(text.split()).strip(MARKS).casefold()
+    query = " ".join(text.split()).strip(MARKS).casefold()
     longest: dict[str, tuple[int, Wording]] = {}
     for situation in situations().values():
         for wording in situation.wordings:
-            length = max((_common(part, asked) for part in parts_of(wording.text)), default=0)
+            length = max((_common(part, query) for part in parts_of(wording.text)), default=0)
             if length > longest.get(situation.name, (0, wording))[0]:
                 longest[situation.name] = length, wording
     best = max((length for length, _ in longest.values()), default=0)
-    found = [name for name, (length, _) in longest.items() if length == best]
-    if len(found) > MOST_RIVALS:
+    names = [name for name, (length, _) in longest.items() if length == best]
+    if len(names) > MOST_RIVALS:
         return []
     said, where = " ".join(text.split()), where_in(text, {})
-    return [Recognised(situations()[name], longest[name][1], said, where, is_whole=False) for name in found]
+    return [Recognised(situations()[name], longest[name][1], said, where, is_whole=False) for name in names]
 
 
-def _common(part: str, asked: str) -> int:
+def _common(part: str, query: str) -> int:
     """Return how long the common text is, if one contains the other and it says enough; else 0."""
-    common = part if part in asked else asked if asked in part else ""
+    common = part if part in query else query if query in part else ""
     return len(common) if common.count(" ") >= FEWEST_WORDS - 1 else 0
 
 
@@ -241,12 +241,12 @@ FEWEST_WORDS = 4  # of a part of a message: fewer are in other messages, too
 def pattern_of(text: str) -> re.Pattern[str]:
     """Return the pattern of a wording, with a group for each name. The first `{name}` of a name is its group."""
     parts = _PLACEHOLDER.split(text)  # literal, name, literal, name, ..., literal
-    found = re.escape(parts[0]) if parts[0] else r"(?<!\S)"
+    expression = re.escape(parts[0]) if parts[0] else r"(?<!\S)"
     taken: set[str] = set()
     for name, literal in zip(parts[1::2], parts[2::2], strict=True):
-        found += _group(name if name not in taken else "", literal)
+        expression += _group(name if name not in taken else "", literal)
         taken.add(name)
-    return re.compile(found)
+    return re.compile(expression)
 
 
 def _group(name: str, literal: str) -> str:

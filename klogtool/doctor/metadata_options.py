@@ -78,8 +78,8 @@ def level_cure(level: int, rules: Rules) -> Reason:
     """Return what a person does where a release does not take a level of metadata.version."""
     if level < rules.metadata_levels.lowest:
         return AdviceCause.RAISE_LEVEL(kafka=str(rules.release))
-    release, found, _ = metadata_version_name(level).partition("-")
-    return AdviceCause.START_NEWER(release=release) if found else AdviceCause.START_NEWEST()
+    release, dash, _ = metadata_version_name(level).partition("-")
+    return AdviceCause.START_NEWER(release=release) if dash else AdviceCause.START_NEWEST()
 
 
 def lost_of_metadata(path: str, end: int) -> Lost:

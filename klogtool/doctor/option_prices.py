@@ -57,28 +57,28 @@ def price_of_files(
     """Return what it costs if a partition dir has these files when the broker starts, and all its folders but one."""
     terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
     try:
-        found = Draft.of(path)
-        log = LoadedLog(Draft(path, dict(files), found.folders - {without}, found.devices), terms)
+        draft = Draft.of(path)
+        log = LoadedLog(Draft(path, dict(files), draft.folders - {without}, draft.devices), terms)
         if not knows_interval(path, terms, patient.checkpoints_of(path)) and find_may_lose(log) is not None:
             return Priced(Lost(None, (), WhyUnknown.ELSEWHERE))
-        return _priced(found, log, _deleted_in_error(path, found, terms))
+        return _priced(draft, log, _deleted_in_error(path, draft, terms))
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
         return _UNKNOWN
 
 
-def _deleted_in_error(path: str, found: Draft, terms: LoadTerms) -> Mapping[str, Offsets]:
+def _deleted_in_error(path: str, draft: Draft, terms: LoadTerms) -> Mapping[str, Offsets]:
     """Return what of `.deleted` logs counts as lost with the start, whatever an option makes of them."""
-    if not any(name.endswith(FileKind.LOG.value + DELETED) for name in found.before):
+    if not any(name.endswith(FileKind.LOG.value + DELETED) for name in draft.before):
         return {}
-    log = LoadedLog(Draft(path, dict(found.before), found.folders, found.devices), terms)
+    log = LoadedLog(Draft(path, dict(draft.before), draft.folders, draft.devices), terms)
     return find_deleted_in_error(log, find_gaps(log, log.terms.compaction))
 
 
-def _priced(found: Draft, log: LoadedLog, deleted_in_error: Mapping[str, Offsets]) -> Priced:
+def _priced(draft: Draft, log: LoadedLog, deleted_in_error: Mapping[str, Offsets]) -> Priced:
     followed = follow(log)
     if isinstance(followed, WhyUnknown):
         return Priced(Lost(None, (), followed))
-    measured = compared(log, found.before, deleted_in_error, followed, looks_behind_end=True)
+    measured = compared(log, draft.before, deleted_in_error, followed, looks_behind_end=True)
     measured = with_hidden(measured, followed)
     count = measured.lost_records + measured.hidden_records
     ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden))) if count else ()

@@ -62,11 +62,11 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     behind_end = tuple(_walk_behind_end(log, measured)) if measured else ()
     if measured and followed:
         measured = with_hidden(measured, followed)
-    found = measured or Measured()
-    ranges = ranges_of(found.lost) if found.lost_records else ()  # a marker alone is no record
-    lost = Lost(found.lost_records, ranges) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
-    sure = list(found.sure)
-    if found.is_cleaned:
+    known = measured or Measured()
+    ranges = ranges_of(known.lost) if known.lost_records else ()  # a marker alone is no record
+    lost = Lost(known.lost_records, ranges) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
+    sure = list(known.sure)
+    if known.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
     elif recovery.may_lose:
         sure = list(_lost_anyway(log, recovery.may_lose, sure))
@@ -82,7 +82,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         start,
         log.log_end_offset,
         lost,
-        _gone(log, recovery, found, followed),
+        _gone(log, recovery, known, followed),
         _hidden(measured, why),
         tuple(sorted(deleted)),
         tuple(renamed),
@@ -90,7 +90,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         WhyUnknown.ELSEWHERE if start is None else None,
     )
     at_least = sum(part.records for part in sure)
-    return Judgement(claim, log, recovery, found, behind_end, followed or Followed(), at_least)
+    return Judgement(claim, log, recovery, known, behind_end, followed or Followed(), at_least)
 
 
 def _lost_anyway(log: LoadedLog, may_lose: MayLose, lost: Iterable[Readable]) -> Iterator[Readable]:
@@ -151,9 +151,9 @@ def _replaced(log: LoadedLog, files: Mapping[str, DraftFile]) -> Iterable[str]:
 
 def _reach_of(segment: LogSegment) -> int:
     """Return the offset after the last batch of a segment; behind damage, after the highest sound one."""
-    found = next_offset_of(segment)
-    if found is not None:
-        return found
+    following = next_offset_of(segment)
+    if following is not None:
+        return following
     with segment.open_log() as file:
         return max((part.last_offset + 1 for part in walk_readable(file, 0, file.size)), default=segment.base_offset)
 
@@ -232,13 +232,13 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     end = log.log_end_offset
     highest = log.segments.last.base_offset + _FARTHEST  # what lies farther away is a mistake
     on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
-    told = sorted(walk_evidence(log), key=lambda each: each.offset, reverse=True)
+    evidence = sorted(walk_evidence(log), key=lambda each: each.offset, reverse=True)
     first = end if log.terms.compaction is None else on_disk  # compaction leaves gaps in what is lost
-    yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < HIGHEST)
+    yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in evidence if first < each.offset < HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:
         yield claimed.first_offset, claimed.last_offset, Witness.DAMAGED_BYTES
     behind = recovery.behind_end
-    most = max([on_disk, *(each.offset for each in told if each.offset < HIGHEST)])
+    most = max([on_disk, *(each.offset for each in evidence if each.offset < HIGHEST)])
     if behind is not None and behind.damage and (last := behind.last_offset) is not None and last >= most:
         yield end, last, Witness.DAMAGED_BYTES
     for gap in recovery.missing:

@@ -82,15 +82,15 @@ def rehearse(
 
     def attempt() -> Rehearsed:
         before = _names_in(path)
-        found = _rehearse(path, question, checkpoints, threads, most_unread)
+        rehearsed = _rehearse(path, question, checkpoints, threads, most_unread)
         if not before <= _names_in(path):
             raise Changed("a file went away while the folder was read", path=path)
-        return found
+        return rehearsed
 
     for _ in range(TRIES - 1):
-        size, found = log_bytes(path), read_again(attempt)
-        if not found.ahead or log_bytes(path) <= size:
-            return found
+        size, rehearsed = log_bytes(path), read_again(attempt)
+        if not rehearsed.ahead or log_bytes(path) <= size:
+            return rehearsed
     return read_again(attempt)
 
 
@@ -404,10 +404,10 @@ def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
     if closed_at is None or segment is None or log.log_end_offset <= closed_at:
         return
     try:
-        found = list(judge_last_batch(segment.path, (0, segment.size), segment.base_offset, closed_at))
+        findings = list(judge_last_batch(segment.path, (0, segment.size), segment.base_offset, closed_at))
     except KlogError:  # told elsewhere
         return
-    for each in found:
+    for each in findings:
         offsets = AheadCause.WRONG_OFFSETS() if each.id == Kind.BATCH_HEADER else ""
         detail = AheadCause.ENDS_LATE(wrong=each.detail, end=log.log_end_offset, offsets=offsets)
         yield Ahead(log.draft.path, What.ENDS_LATE, detail, finding=each)

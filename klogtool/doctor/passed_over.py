@@ -245,7 +245,7 @@ class _Consumer:
         it only fetches again from another offset."""
         at = max(0, bisect_right(self._bases, position) - 1)
         try:
-            while (found := self._segments[at].translate_offset(position)) is None:
+            while (start_at := self._segments[at].translate_offset(position)) is None:
                 self._left -= self._segments[at].size + MIN_LENGTH
                 at += 1
                 if at == len(self._segments):
@@ -255,12 +255,12 @@ class _Consumer:
                 self.fails_at.append(position)
             return position, True
         size = self._served_size(self._segments[at])
-        if size <= found.position:
+        if size <= start_at.position:
             return position, False
         with self._segments[at].open_log() as file:
-            stop = min(size, found.position + max(FETCH_BYTES, found.size))
-            self._left -= stop - found.position
-            reached, failed = self._consume(Probe(file, end=stop, lowest=0), at, found.position, position)
+            stop = min(size, start_at.position + max(FETCH_BYTES, start_at.size))
+            self._left -= stop - start_at.position
+            reached, failed = self._consume(Probe(file, end=stop, lowest=0), at, start_at.position, position)
         if failed and at not in self._misled_in:
             self.fails_at.append(reached)
         return reached, failed
@@ -271,9 +271,9 @@ class _Consumer:
             return segment.size
         return self.watermark.position if segment.base_offset == self.watermark.segment else 0
 
-    def _consume(self, probe: Probe, n: int, at: int, asked: int) -> tuple[int, bool]:
+    def _consume(self, probe: Probe, n: int, at: int, fetch_offset: int) -> tuple[int, bool]:
         """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""
-        last, position, taken = None, asked, list[_Taken]()
+        last, position, taken = None, fetch_offset, list[_Taken]()
         while (frame := _next_frame(probe, at)) is not None:
             batch = self._at.get((n, at))
             if isinstance(frame, Frame) and batch is not None and batch.is_plain:
@@ -293,7 +293,7 @@ class _Consumer:
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
                     self._note_damage(n, at)
                     if outcome is _Outcome.ALL_FAILS:
-                        return asked, True
+                        return fetch_offset, True
                     self._take(taken)
                     return position, True
                 last = _last_offset(probe, frame)
@@ -314,11 +314,11 @@ class _Consumer:
 
     def offsets(self) -> tuple[OffsetRange, ...]:
         """Return the offsets that the consumer got."""
-        found = Offsets()
+        result = Offsets()
         for got in (*self._got.values(), self._got_of_damaged):
             for first, last in got.ranges:
-                found.add(first, last)
-        return few(found.ranges)
+                result.add(first, last)
+        return few(result.ranges)
 
     # What is left.
 
@@ -346,16 +346,16 @@ class _Consumer:
 
     def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
         """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
-        asked = set(records)
+        wanted = set(records)
         offsets = Offsets()
-        for record in asked:
+        for record in wanted:
             offsets.add(record.offset, record.offset)
-        found = set[Record]()
+        elsewhere = set[Record]()
         for batch in self._batches:
             got = self._got.get(batch.key)
             if got is not None and any(offsets.overlaps(*each) for each in got.ranges):
-                found |= {record for record, is_got in self._told_apart(batch) if is_got and record in asked}
-        return found
+                elsewhere |= {record for record, is_got in self._told_apart(batch) if is_got and record in wanted}
+        return elsewhere
 
     def _records_of(self, batch: _Batch) -> list[Record]:
         """Return the records of a batch; none if they contradict its header."""
@@ -424,9 +424,9 @@ def _last_record(file: LogFile, part: Readable) -> int:
 def _next_frame(probe: Probe, at: int) -> Frame | FrameStop | None:
     """Return what a consumer finds at a byte of what it fetched (ByteBufferLogInputStream.nextBatch): a whole entry, a
     FrameStop if it fails, None at the end or at an incomplete entry."""
-    found = probe.frame(at)
-    if isinstance(found, Frame):
-        return found
+    frame = probe.frame(at)
+    if isinstance(frame, Frame):
+        return frame
     head = probe.head(at)
     is_short = len(head) >= LOG_OVERHEAD and int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True) < MIN_LENGTH
     is_strange = len(head) >= HEADER_SIZE_UP_TO_MAGIC and head[HEADER_SIZE_UP_TO_MAGIC - 1] > _LAST_MAGIC

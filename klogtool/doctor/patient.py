@@ -57,9 +57,9 @@ class Cluster(Struct, frozen=True):
 
 def read_cluster(paths: Sequence[str], circumstances: Circumstances) -> Cluster:
     """Read what the log dirs say. Damage is no error here: `metadata.problem` has it."""
-    found = next((path for path in paths if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR))), None)
-    metadata = None if found is None else read_cluster_metadata(os.path.join(found, CLUSTER_METADATA_DIR))
-    begun_in = _begun_in(paths, circumstances) if found is None else None
+    log_dir = next((path for path in paths if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR))), None)
+    metadata = None if log_dir is None else read_cluster_metadata(os.path.join(log_dir, CLUSTER_METADATA_DIR))
+    begun_in = _begun_in(paths, circumstances) if log_dir is None else None
     if begun_in is not None:
         metadata = ClusterMetadata()
     node_id, directories = None, {}
@@ -75,7 +75,7 @@ def read_cluster(paths: Sequence[str], circumstances: Circumstances) -> Cluster:
             directories[path] = build_uuid(identity.directory_id)
     topics = TopicIds.of({} if metadata is None else metadata.topic_ids)
     has_ids = any(knows_topic_ids(LogDir(path)) for path in paths)
-    return Cluster(metadata, found, node_id, directories, has_ids, topics, begun_in)
+    return Cluster(metadata, log_dir, node_id, directories, has_ids, topics, begun_in)
 
 
 def _begun_in(paths: Sequence[str], circumstances: Circumstances) -> str | None:
@@ -128,10 +128,10 @@ class Patient(Struct, frozen=True, dict=True):
     @cached_property
     def folders_of(self) -> Mapping[TopicPartition | None, Sequence[Partition]]:
         """The partition dirs of all log dirs, by the partition, as they were first listed."""
-        found: dict[TopicPartition | None, list[Partition]] = {}
+        folders: dict[TopicPartition | None, list[Partition]] = {}
         for partition in self.partitions():
-            found.setdefault(partition.topic_partition, []).append(partition)
-        return found
+            folders.setdefault(partition.topic_partition, []).append(partition)
+        return folders
 
     def holds(self, path: str) -> bool:
         """Return whether a path is in one of the log dirs, or is one."""

@@ -100,8 +100,8 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
                 yield whole
             start = judged.facts.end
         else:
-            found = probe.next_readable(start)
-            start = stop if found is None else found
+            following = probe.next_readable(start)
+            start = stop if following is None else following
 
 
 def _by_fullness(rows: array[int], count: int) -> Iterator[tuple[array[int], bool]]:

@@ -128,11 +128,11 @@ def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
     """Return what `examine` does, for several releases. The logs are loaded once, if all releases load them alike."""
     named = tuple(dict.fromkeys(map(os.path.abspath, paths)))
-    found = _find(named, how)
-    asked = [replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases]
-    if any(each.depends_on_release for each in found.rehearsed):
-        return [_diagnose(_find(named, each), named, each) for each in asked]
-    return [_diagnose(found, named, each) for each in asked]
+    seen = _find(named, how)
+    examinations = [replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases]
+    if any(each.depends_on_release for each in seen.rehearsed):
+        return [_diagnose(_find(named, each), named, each) for each in examinations]
+    return [_diagnose(seen, named, each) for each in examinations]
 
 
 def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
@@ -144,7 +144,7 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
-    rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
+    rehearsed = tuple(each for path in log_dirs for each in _rehearse_log_dir(path, how, cluster, held, current))
     return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed, is_copy)
 
 
@@ -171,49 +171,49 @@ def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
         yield from map(ahead_at_stop, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
 
 
-def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
-    patient = Patient(found.log_dirs, found.cluster, how.circumstances)
-    held = {point.path for point in found.points}
+def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
+    patient = Patient(seen.log_dirs, seen.cluster, how.circumstances)
+    held = {point.path for point in seen.points}
     promoted = {future.path: any(walk_replaced(future, patient)) for future in walk_promoted(patient)}
     loaded = [
         _weighed(point, how)
-        for each in found.rehearsed
+        for each in seen.rehearsed
         for point in each.ahead
         # What a -future folder lacks, the folder that it replaces may have.
         if point.path not in held and not (point.what is What.MISSING and promoted.get(point.path))
     ]
     strays = [point for point in loaded if point.what is What.STRAY]
-    rooms = rooms_of(_growths(found, patient))
+    rooms = rooms_of(_growths(seen, patient))
     view = view_quorum(patient, how.controllers)
-    levels = list(walk_level_points(found.cluster, patient.rules))
-    forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, patient))
+    levels = list(walk_level_points(seen.cluster, patient.rules))
+    forgotten = () if _stops_at_metadata(seen) else tuple(with_one_cause(strays, patient))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
-        *(point for point in found.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
-        *walk_file_system_points(found.log_dirs, found.cluster, rooms),
-        *walk_lock_points(found.log_dirs, found.cluster),
-        *walk_server_points(found.log_dirs, how.circumstances),
+        *(point for point in seen.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
+        *walk_file_system_points(seen.log_dirs, seen.cluster, rooms),
+        *walk_lock_points(seen.log_dirs, seen.cluster),
+        *walk_server_points(seen.log_dirs, how.circumstances),
         *walk_log_dir_points(patient),
         *(() if how.quick else walk_misplaced(patient)),
         *walk_replica_points(patient),
-        *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
-        *(levels or _replay_points(found.cluster, patient.rules)),
+        *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(seen.log_dirs) else ()),
+        *(levels or _replay_points(seen.cluster, patient.rules)),
         *walk_quorum_points(view, patient),
         *(() if is_told else walk_cut_points(view)),
         *walk_forgotten_segments(patient, how.tier),
-        *walk_denied_log_dirs(found.log_dirs),
-        *walk_denied_metadata(found.cluster),
-        *walk_release_points(found.log_dirs, found.cluster, patient.rules, view is None or view.is_broker),
+        *walk_denied_log_dirs(seen.log_dirs),
+        *walk_denied_metadata(seen.cluster),
+        *walk_release_points(seen.log_dirs, seen.cluster, patient.rules, view is None or view.is_broker),
         *(point for point in loaded if point.what is not What.STRAY),
         *forgotten,
     )
-    points = with_refusals(points, found.rehearsed, {point.path for point in strays})
-    points = with_ends(list(with_metadata_log_dir(points, found.cluster)), found.log_dirs, found.cluster)
-    prospects = with_starts([_with_gone(each.prospect, view) for each in found.rehearsed], points, found.cluster)
+    points = with_refusals(points, seen.rehearsed, {point.path for point in strays})
+    points = with_ends(list(with_metadata_log_dir(points, seen.cluster)), seen.log_dirs, seen.cluster)
+    prospects = with_starts([_with_gone(each.prospect, view) for each in seen.rehearsed], points, seen.cluster)
     found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
     off = sorted(path for path in found_off if path is not None)
-    leads_off = len(off) < len(found.log_dirs) and leads_in(found.cluster, off)
-    skips_leaders = leads_off and not has_eligible_replicas(found.cluster)
+    leads_off = len(off) < len(seen.log_dirs) and leads_in(seen.cluster, off)
+    skips_leaders = leads_off and not has_eligible_replicas(seen.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
     lead = lead_of(view, patient)
     starts = Starts.REFUSES if lead.elected is False else _starts(points, patient, named)
@@ -224,20 +224,20 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         _troubles(points, patient),
         prospects,
         (
-            *_notes(found, patient, how, view),
+            *_notes(seen, patient, how, view),
             *_unled(off if leads_off else [], skips=skips_leaders),
             *walk_room_notes(rooms),
             *(str(error) for error in tiered if isinstance(error, KlogError)),
         ),
-        _seconds(found.rehearsed, how),
+        _seconds(seen.rehearsed, how),
         how.quick,
-        () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
+        () if how.host_root is None else tuple(judge_host(host_dirs(seen.log_dirs, prospects), how.host_root)),
         lead,
         tuple(part for part in tiered if isinstance(part, SafePart)),
         skips_leaders,
         tuple(promoted),
-        found.may_be_copy,
-        _lacks_metadata(found.cluster),
+        seen.may_be_copy,
+        _lacks_metadata(seen.cluster),
         None if starts is Starts.REFUSES else patient.metadata_log_dir_to_set,
     )
 
@@ -260,10 +260,10 @@ def _weighed(point: Ahead, how: Examination) -> Ahead:
         return point
 
 
-def _growths(found: _SeenOnDisks, patient: Patient) -> dict[str, Growth]:
+def _growths(seen: _SeenOnDisks, patient: Patient) -> dict[str, Growth]:
     """Return by how much a start makes each log dir larger."""
-    by_log_dir: dict[str, list[Growth]] = {path: [] for path in found.log_dirs}
-    for each in found.rehearsed:
+    by_log_dir: dict[str, list[Growth]] = {path: [] for path in seen.log_dirs}
+    for each in seen.rehearsed:
         by_log_dir[patient.log_dir_of(each.prospect.path)].append(each.growth)
     for path in walk_made(patient):
         by_log_dir[path].append(NEW_PARTITION)
@@ -285,12 +285,12 @@ def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> 
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
 
 
-def _stops_at_metadata(found: _SeenOnDisks) -> bool:
+def _stops_at_metadata(seen: _SeenOnDisks) -> bool:
     """Return whether the broker ends because of the metadata that is not whole: nothing is forgotten then."""
-    if found.cluster.metadata_dir is None or not is_forgotten(found.cluster):
+    if seen.cluster.metadata_dir is None or not is_forgotten(seen.cluster):
         return False
-    folder = os.path.join(found.cluster.metadata_dir, CLUSTER_METADATA_DIR)
-    return any(point.what is What.REFUSES and point.path.startswith(folder) for point in found.points)
+    folder = os.path.join(seen.cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    return any(point.what is What.REFUSES and point.path.startswith(folder) for point in seen.points)
 
 
 def _troubles(points: Sequence[Ahead], patient: Patient) -> tuple[Trouble, ...]:
@@ -341,12 +341,12 @@ def _rehearse_log_dir(
     most_unread = max(LEAST_READ_BYTES, _READ_BYTES // max(1, len(loaded)))
 
     def work(partition: Partition) -> Rehearsed:
-        found = (
+        rehearsed = (
             glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads, most_unread)
         )
         stray = find_stray(partition, cluster, current)
-        found = found if stray is None else replace(found, ahead=(*found.ahead, stray))
-        return found if how.quick else with_segments(found)
+        rehearsed = rehearsed if stray is None else replace(rehearsed, ahead=(*rehearsed.ahead, stray))
+        return rehearsed if how.quick else with_segments(rehearsed)
 
     results = in_processes(work, loaded, processes, weight=lambda partition: log_bytes(partition.path))
     for partition in partitions:
@@ -357,10 +357,10 @@ def _rehearse_log_dir(
             why = Work.METADATA if partition.topic == METADATA_TOPIC else Work.DELETED
             yield Rehearsed(not_loaded(partition.path, work=why))
         else:
-            found = next(results)
-            if isinstance(found, KlogError):
-                raise found.at_path(partition.path)
-            yield found
+            result = next(results)
+            if isinstance(result, KlogError):
+                raise result.at_path(partition.path)
+            yield result
 
 
 def _is_loaded(partition: Partition) -> bool:
@@ -372,12 +372,12 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     is not gentle."""
     if how.quick or pace() is not None:
         return None
-    return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
+    return sum(each.prospect.scan_seconds for each in rehearsed) / (how.jobs or usable_cores())
 
 
-def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[Reason]:
-    cluster = found.cluster
-    if found.may_be_copy:
+def _notes(seen: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[Reason]:
+    cluster = seen.cluster
+    if seen.may_be_copy:
         yield NoteCause.MAY_BE_COPY()
     elif _lacks_metadata(cluster):
         yield NoteCause.NO_METADATA()
@@ -388,9 +388,9 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     yield from walk_absent_notes(patient)
     yield from walk_forgotten_notes(patient, how.tier)
     yield from walk_unlike_settings(view)
-    yield from walk_server_notes(found.log_dirs, how.circumstances)
+    yield from walk_server_notes(seen.log_dirs, how.circumstances)
     if view is None or view.is_broker is not False:
-        yield from _walk_unclean_notes(found.log_dirs, cluster)
+        yield from _walk_unclean_notes(seen.log_dirs, cluster)
 
 
 def _lacks_metadata(cluster: Cluster) -> bool:

@@ -41,8 +41,8 @@ def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
 
 def walk_left_out(patient: Patient) -> Iterator[Ahead]:
     """Yield a point for each log dir that has partitions of this broker and is not named."""
-    found = {_key(partition) for partition in patient.partitions() if partition.topic is not None}
-    yield from _left_out(patient.cluster, found)
+    present = {_key(partition) for partition in patient.partitions() if partition.topic is not None}
+    yield from _left_out(patient.cluster, present)
 
 
 def _key(partition: Partition) -> _Key:
@@ -74,11 +74,11 @@ def is_left_out(replicas: Replicas, cluster: Cluster) -> bool:
     return not is_reserved_directory_id(parse_uuid(directory))
 
 
-def _left_out(cluster: Cluster, found: set[_Key]) -> Iterator[Ahead]:
+def _left_out(cluster: Cluster, present: set[_Key]) -> Iterator[Ahead]:
     missing: dict[str, list[str]] = {}
     for topic, topic_id in (cluster.metadata.topic_ids if cluster.metadata else {}).items():
         for number, replicas in (cluster.metadata.replicas if cluster.metadata else {}).get(topic_id, {}).items():
-            if (topic, number) not in found and is_left_out(replicas, cluster) and cluster.node_id is not None:
+            if (topic, number) not in present and is_left_out(replicas, cluster) and cluster.node_id is not None:
                 missing.setdefault(replicas.directory_of(cluster.node_id) or "", []).append(f"{topic}-{number}")
     if cluster.metadata_dir is not None:
         yield from (_unnamed(cluster.metadata_dir, directory, names) for directory, names in missing.items())

@@ -268,9 +268,9 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
 def fails_at_read(file: str, reason: str) -> Ahead:
     """Return the point about an index of a closed segment that cannot be opened."""
     folder, name = os.path.split(file)
-    found = parse_file_name(name)
-    detail = _WHEN[found.kind](why=reason, segment=found.base_offset or 0)
-    rebuilt = rebuild_index(folder, found.kind.value.removeprefix("."), found.base_offset)
+    parsed = parse_file_name(name)
+    detail = _WHEN[parsed.kind](why=reason, segment=parsed.base_offset or 0)
+    rebuilt = rebuild_index(folder, parsed.kind.value.removeprefix("."), parsed.base_offset)
     moved = f"{move_out_of_partition(file)} && {rebuilt}"
     cure = AdviceCause.OWNER(path=quoted(file)) if os.path.isfile(file) else moved
     stop = offline("FileNotFoundException", f"{file} ({reason})")

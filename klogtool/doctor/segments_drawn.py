@@ -25,14 +25,14 @@ from klogtool.log.segment import Segment
 MOST_DRAWN = 120  # segments of a partition; of more, neighbours are one
 
 
-def with_segments(found: Rehearsed) -> Rehearsed:
+def with_segments(rehearsed: Rehearsed) -> Rehearsed:
     """Return the prospect with its segments, if something is ahead of the partition."""
-    if not found.ahead:
-        return found
-    prospect = found.prospect
-    ends = [point.last_offset + 1 for point in found.ahead if point.last_offset is not None]
+    if not rehearsed.ahead:
+        return rehearsed
+    prospect = rehearsed.prospect
+    ends = [point.last_offset + 1 for point in rehearsed.ahead if point.last_offset is not None]
     end = max([*ends, *([] if prospect.log_end_offset is None else [prospect.log_end_offset])], default=None)
-    return replace(found, prospect=replace(prospect, segments_drawn=draw_segments(prospect.path, end)))
+    return replace(rehearsed, prospect=replace(prospect, segments_drawn=draw_segments(prospect.path, end)))
 
 
 def draw_segments(path: str, end_offset: int | None) -> tuple[SegmentDrawn, ...]:

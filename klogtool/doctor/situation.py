@@ -107,5 +107,5 @@ class Situation(Struct, frozen=True, forbid_unknown_fields=True):
 def situations() -> Mapping[str, Situation]:
     """Return all situations by their names, in the order of the themes. Decoding checks them against the structs."""
     files = (pkgutil.get_data("klogtool.doctor", f"situations/{theme}.json") for theme in THEMES)
-    found = [situation for data in files for situation in decode(data or b"", type=list[Situation])]
-    return {situation.name: situation for situation in found}
+    every = [situation for data in files for situation in decode(data or b"", type=list[Situation])]
+    return {situation.name: situation for situation in every}

@@ -63,7 +63,7 @@ def _word(value: str | int | None, typed: str) -> str:
 def where_in(text: str, groups: Mapping[str, str]) -> Where:
     """Return what a message is about. groups: what its wording has by name; text: the lines around it."""
     dirs = tuple(_LISTED.findall(groups.get("dirs", "").rstrip("." + _LIST_ENDS)))
-    known = {name: value for name, found in groups.items() if (value := (found or "").strip().rstrip("."))}
+    known = {name: value for name, group in groups.items() if (value := (group or "").strip().rstrip("."))}
     known |= {"dir": dirs[0]} if dirs else {}
     for name in _PATHS & known.keys():
         path, _, other = known[name].partition(_RENAMED)
@@ -75,7 +75,7 @@ def where_in(text: str, groups: Mapping[str, str]) -> Where:
 
 def _path_in(text: str) -> str:
     """Return the path at the end of a text, without what releases and people put before and around it."""
-    begins = [found.start() for found in _PATH_BEGINS.finditer(text)]
+    begins = [match.start() for match in _PATH_BEGINS.finditer(text)]
     if begins and not text.startswith("/"):
         before, text = text[: begins[-1]], text[begins[-1] :]
         return text.removesuffix(_AROUND.get(before[-1], ""))
@@ -84,10 +84,10 @@ def _path_in(text: str) -> str:
 
 def _around(text: str) -> Iterator[tuple[str, str]]:
     for pattern in (_PREFIX, _LOG, _SEGMENT):
-        if found := pattern.search(text):
-            yield from found.groupdict().items()
-    for found in _PATH.finditer(text):
-        path = found[0].rstrip("./")
+        if match := pattern.search(text):
+            yield from match.groupdict().items()
+    for match in _PATH.finditer(text):
+        path = match[0].rstrip("./")
         if parse_file_name(name := os.path.basename(path)).kind is not FileKind.FOREIGN:
             yield "file", path
         elif _is_partition(name):
@@ -120,6 +120,6 @@ def _completed(known: dict[str, str]) -> Where:
     return Where(file, folder, log_dir, partition, base, known.get("other"), _number(known.get("offset")))
 
 
-def _number(told: str | None) -> int | None:
-    digits = (told or "").removeprefix("-")
-    return int(told or "") if digits.isdecimal() and len(digits) <= OFFSET_DIGITS else None
+def _number(text: str | None) -> int | None:
+    digits = (text or "").removeprefix("-")
+    return int(text or "") if digits.isdecimal() and len(digits) <= OFFSET_DIGITS else None
