@@ -150,6 +150,19 @@ def parsed(module: pathlib.Path) -> Parsed:
     return Parsed(names, docstrings)
 
 
+# `KINDS` in `klogtool/verify/findings.py`, `Count | None` (`klogtool/values.py`).
+IN_FILE = re.compile(r"`([A-Za-z_]\w*)[^`]{0,12}` ?(?:in|of|\() ?`((?:klogtool|tests|tools)/[\w./]+\w)`")
+
+
+def test_what_stands_in_a_file_is_in_it() -> None:
+    wrong = []
+    for text in TEXTS:
+        for name, path in IN_FILE.findall(" ".join(text.read_text(encoding="utf-8").split())):
+            if not re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")):
+                wrong.append(f"{text.name}: {name} is not in {path}")
+    assert not wrong
+
+
 @pytest.mark.slow
 def test_what_is_named_is_there() -> None:
     paths = [*TEXTS, *KERNELS, *(path for paths in SOURCES.values() for path in paths)]

@@ -16,7 +16,7 @@ Nothing here writes, prints or reads the clock.
     batch_contents   what sound batches have in them, to tell two with the same offsets apart
     metadata_options  options for the metadata log and its quorum: a record that does not replay, who votes
     readable         the sound batches of bytes, as few values; sets of offsets
-    option_prices    what an option costs, by the same yardstick
+    option_prices    what an option costs: what is readable now, and not after the option and a start
     segments_drawn   the segments of a partition in trouble, along offset and time
     log_dirs         a log dir's own files beyond what stops a start; -future folders; strays
     voters           whether a controller is still a voter of its quorum

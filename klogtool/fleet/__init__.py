@@ -6,7 +6,7 @@ causes      why a copy leads or follows, what is lost, what a snapshot guesses
 checks      what a row of such a file may say
 collecting  log dirs of a broker, as such a file
 metadata    what a lost `__cluster_metadata` said, as far as the log dirs know
-metadata_records  the same as records, and as the bytes of a snapshot
+metadata_records  a rebuilt `__cluster_metadata` as records, and as the bytes of a snapshot
 histories   which leaders wrote a log, and where two logs part
 choosing    the best copy of one partition, and what becomes of the others
 planning    all partitions: who leads, in which order brokers start, what Kafka's tools are given

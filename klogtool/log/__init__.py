@@ -16,10 +16,10 @@ holder            who holds the lock of a log dir
 
 file              a file, opened only to be read
 storage           where log dirs are: on this machine, or in storage that pyarrow.fs or fsspec opens
-gentle            the same past the page cache, at a pace: reading that a running broker does not feel
+gentle            reads past the page cache, at a pace, so that a running broker does not feel it
 expected_files    files that are opened soon, read gently before that
 followed          a partition that is being written to: what is new in it; waiting for a change
-second_reading    the same again where files go away meanwhile
+second_reading    reads a partition again where files go away meanwhile
 foreign           the error for files and folders that are not Kafka's
 mapped            pieces of a file, mapped
 windows           a log in windows that hold whole entries

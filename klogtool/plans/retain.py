@@ -1,7 +1,7 @@
 """retain: what a broker's retention would delete of a partition dir, or of each partition dir of a log dir.
 
 By time, by size and by log start offset, limited by the high watermark. Each segment has its reason, also one that
-stays.
+stays. Settings, and whether the topic is tiered, are in the terms of the log (broker/circumstances.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The steps that put segments in place of others as the broker's cleaner does (LocalLog.replaceSegments).
+"""The steps that put segments in place of others as the broker's cleaner does (LocalLog.replaceSegments). What a start
+makes of files that such steps left is decided in broker/unified_log/left_overs.py.
 
 If the run is killed between any two steps, LogLoader brings the dir to its old state or to its new one:
 

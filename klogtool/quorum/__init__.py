@@ -6,7 +6,7 @@ settings     what a server.properties says of the quorum
 controllers  one controller, as its disk and its settings show it
 election     what these controllers do if they start together, and what that costs
 cures        what a person does about it
-causes       that, and why new voters are refused, as causes
+causes       what a person does, and why new voters are refused, as causes
 new_voters   a new set of voters after most are lost: in which copy, at what price, and when it must not be
 metadata_copies  copies of the metadata log, batch by batch
 """

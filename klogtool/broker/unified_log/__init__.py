@@ -9,8 +9,8 @@ index_files             the indexes of a segment, as a broker has them open
 content_file            a file of a draft, read as if it were written already
 content_writer          the content of a file that grows
 
-segment_recovery        recovers one segment, batch by batch: cuts the log at its first damage (LogSegment.recover)
-kernel_recovery         the same by the kernel, for regular batches
+segment_recovery        recovers one segment: cuts the log at its first damage, as log_segment says (LogSegment.recover)
+kernel_recovery         recovers regular batches by the kernel
 mapped_windows           a log in mapped pieces, for kernels that go from batch to batch
 sound_batches           whether all batches of a log are sound, and where they end
 overflow_split          splits a segment whose offsets do not fit its indexes (splitOverflowedSegment)

@@ -1,7 +1,8 @@
 """Recovery of one segment: its indexes rebuilt from the log, and the log cut at its first damage (LogSegment.recover).
 
 This follows Kafka batch by batch: where the walk ends silently and where it fails, what goes into the indexes, the
-epochs and the producers' state, and which errors it does not notice.
+epochs and the producers' state, and which errors it does not notice. Whether a batch is bad, and Kafka's words for it:
+`log_segment.ensure_valid`.
 
 This is the reference of kernels/_recover.pxi: change a rule in both places.
 """

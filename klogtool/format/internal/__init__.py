@@ -5,7 +5,7 @@ message      messages of any version: parsed and built
 schema       Kafka's field tables (schemas.json, added_in_4_4.json)
 primitives   the types of Kafka's protocol
 quick        messages of numbers, ids and texts, read without construct
-offset_commits  committed offsets
+offset_commits  committed offsets, cut up without schemas: for `klogtool offsets` and coordinators
 decoders     what kafka-dump-log's decoders print; both messages of a record, for columns
 json_form    messages as JSON, as Kafka's JsonConverter classes write them
 remote_log   records of `__remote_log_metadata` as Java objects
