@@ -96,9 +96,11 @@ def only_voter(node: int, epochs: int) -> Callable[[Nodes], object]:
 
 
 def removed_while_down(nodes: Nodes) -> None:
-    """The others have removed voter 3, which still takes itself for one."""
+    """The others have removed voter 3, which still takes itself for one. Node 1 led them then."""
     for node in (1, 2):
-        append_voters(nodes, node, voters_of(nodes, [1, 2]))
+        append_voters(nodes, node, voters_of(nodes, [1, 2]), epochs=1)
+        state = QuorumState(1, 1, log_of(nodes, node).position.epoch, -1, bytes(16))
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
 
 
 def inside_a_transaction(nodes: Nodes) -> None:
