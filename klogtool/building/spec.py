@@ -22,7 +22,6 @@ CLUSTER_ID = "klogtool-built-cluster"
 
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_LONG - 1)]
 Epoch: TypeAlias = Annotated[int, Meta(ge=-1, le=MAX_INT)]
-Short: TypeAlias = Annotated[int, Meta(ge=-1, le=(1 << 15) - 1)]
 Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Magic: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
 Moment: TypeAlias = Long | str  # epoch milliseconds or ISO 8601

@@ -33,7 +33,9 @@ def chunk_bytes(chunk: str | Coded) -> bytes:
     if chunk.text is not None:
         return _utf8(chunk.text)
     try:
-        return bytes.fromhex(chunk.hex) if chunk.hex is not None else _from_base64(chunk.base64 or "")
+        if chunk.hex is not None:
+            return bytes.fromhex(chunk.hex)
+        return base64.b64decode("".join((chunk.base64 or "").split()), validate=True)
     except (ValueError, binascii.Error) as error:
         raise KlogError(f"not {forms[0]}: {error}") from None
 
@@ -92,10 +94,6 @@ def _text_of(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _from_base64(text: str) -> bytes:
-    return base64.b64decode("".join(text.split()), validate=True)
 
 
 def _utf8(text: str) -> bytes:

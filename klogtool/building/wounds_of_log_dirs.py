@@ -34,7 +34,8 @@ def clean_stop(draft: Draft, file: str = "", *, broker_epoch: int = 1) -> None:
 
 
 def forge_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint, partition: str, offset: int) -> None:
-    """Set the offset of a partition in a checkpoint of the log dir; other lines stay."""
+    """Set the offset of a partition in a checkpoint of the log dir; other lines stay. Raises KlogError for no
+    name of a partition."""
     name = below(file, checkpoint)
     named = find_partition_dir_name(partition)
     if named is None:
@@ -44,7 +45,7 @@ def forge_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint, pa
 
 
 def drop_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint) -> None:
-    """Delete a checkpoint of the log dir."""
+    """Delete a checkpoint of the log dir. Raises KlogError if there is none."""
     name = below(file, checkpoint)
     if name not in draft:
         raise wrong(draft, name, "no such file")
@@ -53,7 +54,7 @@ def drop_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint) -> 
 
 def add_file(draft: Draft, file: str = "", *, name: str, text: str = "") -> None:
     """Create a file that is not Kafka's. name: a path below the folder: `lost+found/x` also creates a folder, with
-    which no broker starts."""
+    which no broker starts. Raises KlogError for any other path, and for a file that exists."""
     if name.startswith("/") or not set(name.split("/")).isdisjoint(("", ".", "..")):
         raise KlogError(f"'{name}' is not a path below a folder")
     path = below(file, name)

@@ -62,13 +62,9 @@ def command(words: tuple[str, ...], messages: bool, screen: Screen) -> int:
 
 def _queries(words: Sequence[str], *, quiet: bool) -> list[str]:
     """Return the texts to explain. Several words without quotes are one message, if none of them is known."""
-    if len(words) > 1 and all(map(_ID.fullmatch, words)) and not any(map(_is_known, words)):
+    if len(words) > 1 and all(map(_ID.fullmatch, words)) and {STDIN, *KINDS, *situations()}.isdisjoint(words):
         return [" ".join(words)]
     return [_read_stdin(quiet=quiet) if word == STDIN else word for word in words]
-
-
-def _is_known(word: str) -> bool:
-    return word in KINDS or word in situations() or word == STDIN
 
 
 def _read_stdin(*, quiet: bool) -> str:

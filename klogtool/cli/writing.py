@@ -200,8 +200,8 @@ def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
 
 
 def find_spools(writing: Writing, path: str, held: ExitStack) -> MakeSpool:
-    """Return a spool for new contents, on the device where they will be, while `held` is open; None unless carried
-    out."""
+    """Return what makes spools for new contents, on the device where they will be, while `held` is open. Unless the
+    plan is carried out, they only count bytes."""
     if writing.apply:
         return held.enter_context(spools_for(path, writing.journal)).make_spool
     if writing.output:

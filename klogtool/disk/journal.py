@@ -284,7 +284,8 @@ def run_id(plans: Sequence[SavedPlan]) -> str:
 
 
 def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
-    """Create the journal folder if needed. It gets the owner of the log dir, whose files it will keep."""
+    """Create the journal folder if needed. It gets the owner of the log dir, whose files it will keep. Raises
+    KlogError if its folder does not exist; as `check_journal` does; OSError."""
     check_journal(journal)
     if os.path.isdir(journal):
         return

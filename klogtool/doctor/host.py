@@ -88,7 +88,7 @@ def _maps(segments: int, active: int, files: HostFiles) -> HostPoint:
     return HostPoint(
         "vm.max_map_count",
         HostCause.MAPS(limit=_known(limit), at_start=2 * active, in_all=2 * segments),
-        HostCause.MAPS_WANTED(above=at_most, example=max(USUAL_MAPS, _next_power(2 * at_most))),
+        HostCause.MAPS_WANTED(above=at_most, example=max(USUAL_MAPS, 1 << (2 * at_most - 1).bit_length())),
         HostCause.MAPS_WHY(),
         _by_limit(limit, at_once, at_most),
     )
@@ -210,10 +210,6 @@ def _of_cache(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
 
 def _known(number: int | None) -> Reason:
     return HostCause.UNKNOWN() if number is None else HostCause.NUMBER(number=number)
-
-
-def _next_power(number: int) -> int:
-    return 1 << (number - 1).bit_length() if number > 1 else 1
 
 
 def measure_room(path: str) -> tuple[int, int | None]:

@@ -162,7 +162,7 @@ class _Salvage:
         )
 
     def plan(self) -> Plan:
-        """Return the whole plan."""
+        """Return the whole plan. Raises KlogError if there is no segment to take."""
         for replica in self._replicas:
             self._check_replica(replica)
         theirs = [self._sound_stretches(files, files.epochs or LeaderEpochFileCache()) for files in self._replicas]

@@ -182,7 +182,7 @@ class _PartitionWriter:
         return replace(self._form, attributes=self._form.attributes | TIMESTAMP_TYPE_BIT, append_time_ms=append_time_ms)
 
     def finish(self, topic_id: bytes) -> Written:
-        """Write the partition dir."""
+        """Write the partition dir. Raises KlogError if no row came."""
         self.flush(is_last=True)
         if self._log is None or self._start is None:
             raise KlogError(f"{self._name}: no rows")

@@ -43,7 +43,8 @@ class PartitionBuilder:
     def transaction(
         self, records: Iterable[RecordLike], *, producer: int, end: str | None = "commit", **fields: Plain
     ) -> PartitionBuilder:
-        """Append a batch of a transaction, and its end: "commit", "abort", or None: it stays open."""
+        """Append a batch of a transaction, and its end: "commit", "abort", or None: it stays open. Raises KlogError
+        for another end."""
         if end not in ("commit", "abort", None):
             raise KlogError(f"a transaction ends by commit, abort or None, not by {end!r}")
         self.append(records, producer=producer, transactional=True, **fields)
@@ -97,7 +98,8 @@ class LogDirBuilder:
         return self
 
     def partition(self, name: str, **fields: Plain) -> PartitionBuilder:
-        """Add a partition, `orders-0`, or return the one of that name.
+        """Add a partition, `orders-0`, or return the one of that name. Raises KlogError for a name that is none, and
+        for fields of a partition that has its own already.
 
         fields: of a partition in a spec: `config`, `magic`, `leader_epoch`, `start`, `topic_id`, `high_watermark`, ...
         """

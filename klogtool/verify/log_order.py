@@ -71,11 +71,8 @@ class OrderJudge:
             return []
         reason = OrderCause.OVERFLOW(base_offset=succession.base_offset)
         last = max(entry.last_offset, succession.last_offset)  # the log may go back after it
-        return [Damage(Kind.OFFSET_OVERFLOW, entry.position, self._end(), reason, entry.lowest_offset, last)]
-
-    def _end(self) -> int:
-        """Return the byte after the last accepted entry."""
-        return EntryFacts(*self._succession.previous).end
+        end_of_log = EntryFacts(*succession.previous).end
+        return [Damage(Kind.OFFSET_OVERFLOW, entry.position, end_of_log, reason, entry.lowest_offset, last)]
 
     def _previous(self) -> EntryFacts | None:
         return EntryFacts(*self._succession.previous) if self._succession.batches else None

@@ -26,8 +26,8 @@ _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, first: int) -> list[tuple[int, int]]:
     """Return the offsets from the first leader epoch, or the log start, to the first segment, `.swap` or index, that no
-    left-over has: retention deleted them, or somebody. None if remote storage or a cleaning may explain them, or a file
-    cannot be read. first: the offset with which the log begins."""
+    left-over has: retention deleted them, or somebody. Empty if remote storage or a cleaning may explain them, or a
+    file cannot be read. first: the offset with which the log begins."""
     if _EPOCHS not in files or terms.compaction is not None or terms.may_begin_elsewhere:
         return []
     left, first = Offsets(), min([first, *find_orphans(files), *_swapped_in(files)])
