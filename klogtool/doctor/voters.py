@@ -365,7 +365,7 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
 
 def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     """Yield a point if this node may hear of another leader of an epoch than it knows: then it ends."""
-    seat, state = view.outlook.seat, view.own.quorum_state
+    seat, state, causes = view.outlook.seat, view.own.quorum_state, view.outlook.election.causes
     if seat.misled:
         detail = VoterCause.MISLED()
     elif seat.hears_resigned:
@@ -375,10 +375,13 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     elif seat.may_be_contradicted and state is not None:
         cause = VoterCause.TOLD_OTHERWISE if seat.hears_otherwise else VoterCause.OTHER_LEADER
         detail = cause(node=state.leader_id, epoch=state.leader_epoch)
+    elif ElectionCause.VOTERS_DIFFER in causes:
+        detail = VoterCause.TWO_MAY_LEAD()
     else:
         return
     look = AdviceCause.ASK_QUORUM()
-    severity = Severity.ERROR if ElectionCause.FORGOT_EPOCH in view.outlook.election.causes else Severity.WARNING
+    is_danger = {ElectionCause.FORGOT_EPOCH, ElectionCause.VOTERS_DIFFER} & {*causes}
+    severity = Severity.ERROR if is_danger else Severity.WARNING
     yield Ahead(view.path, What.STATE_CONTRADICTS, detail, cure=look, cure_looks=True, may_end=True, severity=severity)
 
 

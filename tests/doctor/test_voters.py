@@ -297,3 +297,18 @@ def test_settings_that_contradict_the_metadata_log_are_said(name: str, word: str
     key, _, value = changed.partition("=")
     asked = [(disk, _settings_of(disk) | ({key: value} if key else {})) for disk in SAMPLES.glob(f"{name}/n*")]
     assert any(word in words(note) for disk, settings in asked for note in diagnosed(disk, **settings).notes)
+
+
+def test_who_may_end_beside_a_second_leader_does_not_start_for_sure(tmp_path: pathlib.Path) -> None:
+    """Measured: node 1 led by its own voters, another one by the old ones, in one epoch; nodes that fetched from both
+    ended ("Unexpected offset in append")."""
+    known = {n: [voter(id) for id in ([1] if n == 1 else [1, 2, 3])] for n in (1, 2, 3)}
+    disks = [Disk(tmp_path, n).voters(*voters).records(3) for n, voters in known.items()]
+    for disk in disks:
+        others = tuple((str(other.path), properties(other.node_id)) for other in disks if other is not disk)
+        how = Examination(
+            Circumstances(now_ms=0, config_sections=((None, properties(disk.node_id)),)), controllers=others
+        )
+        claim = next(walk_claims(examine([str(disk.path)], how)))
+        assert isinstance(claim, BrokerClaim)
+        assert (claim.leader_elected, claim.starts) == (True, None)
