@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.image import read_cluster_metadata
@@ -19,7 +19,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.doctor.readable import Readable, ranges_of, walk_each, walk_readable
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.metadata_versions import metadata_version_name
+from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.log.file import LogFile
 from klogtool.log.partition import Partition
 from klogtool.plans.truncate import COMMAND as TRUNCATE
@@ -53,14 +53,17 @@ def copy_option(folder: str) -> Option:
 
 
 def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for a record that does not replay: another release, if it is the level of metadata.version;
-    else another copy, or the log without what begins with it."""
+    """Yield the options for a record that does not replay: another release, if it is the level of a feature, which all
+    copies have; else another copy; and the log without what begins with it."""
     folder = os.path.join(patient.log_dir_of(point.path), CLUSTER_METADATA_DIR)
     refusal = read_cluster_metadata(folder, patient.rules).refusal
-    if refusal is not None and refusal.level is not None:  # all copies have it
-        yield by_hand(folder, level_cure(refusal.level, patient.rules), AdviceCause.OTHER_RELEASE())
-        return
-    yield copy_option(folder)
+    if refusal is None or refusal.feature is None or refusal.level is None:
+        yield copy_option(folder)
+    else:
+        cure = AdviceCause.START_WITH_FEATURE(feature=refusal.feature)
+        if refusal.feature == METADATA_VERSION:
+            cure = level_cure(refusal.level, patient.rules)
+        yield replace(by_hand(folder, cure, AdviceCause.OTHER_RELEASE()), lost_records=0)
     if refusal is None or refusal.offset is None:
         return
     question = TruncateQuestion(**asdict(patient.circumstances), to=refusal.offset)

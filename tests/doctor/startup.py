@@ -822,12 +822,14 @@ def metadata_level(level: int) -> Wound:
     return both(*(changed(path, wound) for path in (BOOTSTRAP, SNAPSHOT, METADATA_LOG)))
 
 
-def topic_setting(name: str, value: str) -> Wound:
-    """A setting of t, at the end of the metadata log."""
-    record = build_metadata_record(
-        "ConfigRecord", 0, {"resourceType": 2, "resourceName": "t", "name": name, "value": value}
-    )
+def recorded(kind: str, **values: int | str) -> Wound:
+    """A record more, at the end of the metadata log."""
+    record = build_metadata_record(kind, 0, values)
     return behind(METADATA_LOG, build_batch([Record(62, 0, None, record)], partition_leader_epoch=1))
+
+
+def topic_setting(name: str, value: str) -> Wound:
+    return recorded("ConfigRecord", resourceType=2, resourceName="t", name=name, value=value)
 
 
 def begins_later(disks: pathlib.Path) -> None:
@@ -868,6 +870,11 @@ KRAFT: Mapping[str, Scenario] = {
     "9 metadata.version of 3.3": refuses(metadata_level(4), SNAPSHOT, "No MetadataVersion with feature level"),
     "9 metadata.version of a later release": refuses(
         metadata_level(35), SNAPSHOT, "No MetadataVersion with feature level"
+    ),
+    "9 share.version of a later release": refuses(
+        recorded("FeatureLevelRecord", name="share.version", featureLevel=2),
+        METADATA_LOG,
+        "but this controller only supports versions 0-1",
     ),
     "9 segment.bytes of a topic of 3.9": refuses(
         topic_setting("segment.bytes", "100000"), METADATA, "Value must be at least 1048576"

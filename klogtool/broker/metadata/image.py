@@ -31,7 +31,6 @@ from klogtool.format.internal.records import (
     unknown_record_type,
 )
 from klogtool.format.internal.schema import Values
-from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
@@ -283,9 +282,9 @@ class _ImageReplay:
             return
         offset, index = (None, self._index) if self._start is None else (record.offset, None)
         name = None if message is None else message.name
-        is_level = message is not None and name == "FeatureLevelRecord" and message.values["name"] == METADATA_VERSION
-        level = message.values["featureLevel"] if message is not None and is_level else None
-        self._image.refusals += (Refusal(by, path, *failure, name, offset, index, level),)
+        values = message.values if message is not None and name == "FeatureLevelRecord" else {}
+        feature, level = values.get("name"), values.get("featureLevel")
+        self._image.refusals += (Refusal(by, path, *failure, name, offset, index, feature, level),)
 
     def _walk_records(self, file: BatchFile) -> Iterator[Record]:
         """Yield the records of metadata. Raises KlogError at damage."""

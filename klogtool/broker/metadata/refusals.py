@@ -59,8 +59,8 @@ class Replay(Enum):
 class Refusal(Struct, frozen=True):
     """The first record that a replay refuses. path: of the file with it. record: its name; None if it cannot be read.
 
-    offset: in the log; None in a snapshot. index: in a snapshot, from 0. level: of metadata.version, if the record sets
-    that.
+    offset: in the log; None in a snapshot. index: in a snapshot, from 0. feature, level: what the record sets, if it is
+    a FeatureLevelRecord.
     """
 
     by: Replay
@@ -70,6 +70,7 @@ class Refusal(Struct, frozen=True):
     record: str | None = None
     offset: int | None = None
     index: int | None = None
+    feature: str | None = None
     level: int | None = None
 
     @property
