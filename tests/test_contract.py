@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 from running import ROOT, run_here
 
 from klogtool.cli import status
-from klogtool.cli.main import COMMANDS
+from klogtool.cli.main import COMMANDS, cli
 from klogtool.verify.findings import Kind
 
 PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
@@ -106,3 +107,27 @@ def test_an_answer_has_the_fields_of_its_row(question: str, tmp_path: pathlib.Pa
     answers = [row["answer"] if row["type"] == "plan" else row for row in rows if row["type"] in TYPES]
     fields = set(re.findall(r"`([a-z0-9_]+)`", told))
     assert fields - NOT_HERE <= set(names_in(answers))
+
+
+def with_option(option: str, group: click.Group = cli, before: str = "") -> Iterator[str]:
+    """The commands that have an option, by their names."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from with_option(option, command, f"{name} ")
+        elif command is not None and any(option in parameter.opts for parameter in command.params):
+            yield before + name
+
+
+@pytest.mark.parametrize("option", ["--gentle", "--metrics"])
+def test_who_has_a_shared_option_is_said(option: str) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{option}") and "| of `" in line)
+    said = re.findall(r"`([^`]+)`", row.split("| of ")[1].split(":")[0])
+    assert set(said) == set(with_option(option))
+    if option == "--gentle":
+        first = re.search(
+            "^(`verify`.*) can read gently:$", (ROOT / "docs/gentle.md").read_text(encoding="utf-8"), re.M
+        )
+        assert first
+        assert set(re.findall(r"`([^`]+)`", first[1])) == set(said)
