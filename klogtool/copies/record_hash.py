@@ -7,6 +7,7 @@ error says where the damage is.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -17,7 +18,8 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.copies.digest_spans import DigestRange, DigestSpan, walk_digests
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.names import FileKind, TopicPartition
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.names import FileKind, TopicPartition, find_base_offset
 from klogtool.log.expected_files import announced
 from klogtool.log.file import LogFile
 from klogtool.log.log_files import find_log_bytes
@@ -110,6 +112,14 @@ class _Digesting:
                 path=path,
                 position=created.start,
                 kafka_class="CorruptRecordException",
+            )
+        base = find_base_offset(os.path.basename(path))
+        if base is not None and created.last_offset - base > MAX_INT:
+            raise Corrupt(
+                f"offset {created.last_offset} is too far from its segment's base offset",
+                path=path,
+                position=created.start,
+                kafka_class="LogSegmentOffsetOverflowException",
             )
         self.hash.update(created.rows)
         self.first_offset = self.first_offset if self.records else created.first_offset

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 from copying import Copy, random_records, write_copy
-from damage import flip_bit, tear_at
+from damage import flip_bit, overwrite, tear_at
 from msgspec.structs import replace
 from raw_batches import build_batch
 from running import FIXTURES
@@ -161,3 +161,12 @@ def test_names_that_are_no_partitions(tmp_path: Path) -> None:
     found = hash_partition(str(tmp_path / "a copy"))
     assert found.topic_partition is None
     assert found.digest == digest_of(FIXTURES / "every-codec/logdir/append-4")
+
+
+def test_an_offset_too_far_from_the_base_is_damage(tmp_path: Path) -> None:
+    """That of the last batch of all: no later one contradicts it."""
+    copy = write_copy(tmp_path / "t-0", [build_batch(RECORDS)])
+    (log,) = copy.glob("*.log")
+    overwrite(log, 0, (1 << 33).to_bytes(8, "big"))
+    found = hash_partition(str(copy))
+    assert (found.digest, "too far from its segment's base offset" in str(found.error)) == (None, True)
