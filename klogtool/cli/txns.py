@@ -27,7 +27,6 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.errors import KlogError
-from klogtool.format.names import PartitionDirState
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.second_reading import has_changed
@@ -255,7 +254,7 @@ def _partitions(paths: Sequence[str]) -> Iterator[tuple[str, Checkpoints | None]
         opened = open_path(path)
         if isinstance(opened, LogDir):
             checkpoints = Checkpoints.of(path)
-            current = (one for one in opened.partitions if one.state is PartitionDirState.CURRENT)
+            current = (one for one in opened.partitions if one.state.is_current)
             yield from ((one.path, checkpoints) for one in current)
         else:
             yield path, None

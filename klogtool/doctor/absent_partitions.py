@@ -52,14 +52,14 @@ class Expected(Struct, frozen=True):
     @property
     def current(self) -> Partition | None:
         """The folder that a broker takes for the partition, by its name."""
-        return next((each for each in self.folders if _is_current(each) and each.topic_partition == self.key), None)
+        return next((each for each in self.folders if each.state.is_current and each.topic_partition == self.key), None)
 
     @property
     def is_loaded(self) -> bool:
         """Whether a folder of another name is the partition: a -future or a misnamed one. Both are points by
         themselves."""
         return any(
-            each.state is PartitionDirState.FUTURE or (_is_current(each) and each.topic_partition != self.key)
+            each.state is PartitionDirState.FUTURE or (each.state.is_current and each.topic_partition != self.key)
             for each in self.folders
         )
 
@@ -141,7 +141,7 @@ def walk_expected(patient: Patient, *, left_out: bool = False) -> Iterator[Expec
                 by_id.setdefault((read_topic_id(partition), key.partition), []).append(partition)
     for key, (topic_id, replicas) in expected.items():
         named = by_name.get(key, [])
-        if len(named) != 1 or not _is_current(named[0]):
+        if len(named) != 1 or not named[0].state.is_current:
             folders = {each.path: each for each in (*named, *by_id.get((topic_id, key.partition), ()))}
             yield Expected(key, topic_id, replicas, tuple(folders.values()))
 
@@ -156,10 +156,6 @@ def _expected(patient: Patient, *, left_out: bool) -> Mapping[TopicPartition, tu
         for number, replicas in cluster.metadata.replicas.get(topic_id, {}).items()
         if cluster.node_id in replicas.brokers and (left_out or not is_left_out(replicas, cluster))
     }
-
-
-def _is_current(partition: Partition) -> bool:
-    return partition.state is PartitionDirState.CURRENT
 
 
 def _is_in_sync(expected: Expected, patient: Patient) -> bool:

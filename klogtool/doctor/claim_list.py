@@ -20,7 +20,7 @@ from klogtool.doctor.claims import (
     PartitionClaim,
     WhyUnknown,
 )
-from klogtool.format.names import METADATA_TOPIC, PartitionDirState
+from klogtool.format.names import METADATA_TOPIC
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Kind
@@ -122,7 +122,7 @@ def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
     partition = Partition(claim.path)
     if partition.topic == METADATA_TOPIC:
         return claim
-    if is_known and partition.state is PartitionDirState.CURRENT:
+    if is_known and partition.state.is_current:
         return claim
     return replace(claim, served=False, hidden=_nobody(HiddenBy.FOLDER))
 

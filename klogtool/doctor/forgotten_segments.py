@@ -21,7 +21,6 @@ from klogtool.doctor.patient import Cluster, Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import PartitionDirState
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -99,11 +98,7 @@ def _with_start(prospect: Prospect, ends: Mapping[str, int | None], *, is_known:
 
 
 def _homes(patient: Patient) -> Mapping[int | None, Partition]:
-    return {one.partition: one for one in patient.partitions() if one.topic == TOPIC and _is_current(one)}
-
-
-def _is_current(partition: Partition) -> bool:
-    return partition.state is PartitionDirState.CURRENT
+    return {one.partition: one for one in patient.partitions() if one.topic == TOPIC and one.state.is_current}
 
 
 def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[int, int]]]:
@@ -117,7 +112,7 @@ def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[i
             lines = LogDir(log_dir).log_start_offsets or {}
             for partition in LogDir(log_dir).partitions:
                 start = lines.get(partition.topic_partition) if partition.topic_partition is not None else None
-                if start is None or partition.topic == TOPIC or not _is_current(partition):
+                if start is None or partition.topic == TOPIC or not partition.state.is_current:
                     continue
                 first = next((segment.base_offset for segment in partition.segments), 0)
                 if start < first:

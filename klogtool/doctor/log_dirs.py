@@ -103,7 +103,7 @@ def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
     """Yield -future folders without their partition, in another log dir than the cluster assigns: a broker creates an
     empty partition there, and truncates the -future one to it."""
     partitions = list(patient.partitions())
-    current = {p.topic_partition for p in partitions if p.state is PartitionDirState.CURRENT}
+    current = {p.topic_partition for p in partitions if p.state.is_current}
     alone = [p for p in partitions if p.state is PartitionDirState.FUTURE and p.topic_partition not in current]
     for partition in alone:
         size = find_log_bytes(partition)
@@ -123,7 +123,7 @@ def walk_promoted(patient: Patient, of: Partition | None = None) -> Iterator[Par
 def walk_replaced(future: Partition, patient: Patient) -> Iterator[Partition]:
     """Yield the folders that such a folder replaces, or that are in its way."""
     for current in patient.folders_of.get(future.topic_partition, ()):
-        if current.state is PartitionDirState.CURRENT:
+        if current.state.is_current:
             is_beside = os.path.dirname(current.path) == os.path.dirname(future.path)
             if is_beside or read_topic_id(current) == read_topic_id(future):
                 yield current
@@ -162,7 +162,7 @@ def find_stray(partition: Partition, cluster: Cluster, current: Collection[Topic
     """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
     all log dirs: a -future folder beside one of them hides nothing."""
     stray = _find_stray(partition, cluster)
-    if stray is None or partition.state is PartitionDirState.CURRENT or partition.topic_partition not in current:
+    if stray is None or partition.state.is_current or partition.topic_partition not in current:
         return stray
     return replace(stray, is_hidden=False, severity=Severity.WARNING)
 

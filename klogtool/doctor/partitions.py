@@ -35,7 +35,7 @@ from klogtool.doctor.running_broker import (
 )
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind, PartitionDirState, is_log_name, parse_file_name
+from klogtool.format.names import FileKind, is_log_name, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_nested_logs, logs_beside, names_in
 from klogtool.log.partition import Partition
@@ -460,7 +460,7 @@ def _fails_as_leader(state: Judgement) -> Ahead | None:
     it is 0. An IOException does less harm: only this partition is offline then."""
     log, path = state.log, state.claim.path
     mark = max(log.log_start_offset, log.terms.high_watermark or 0)
-    if mark >= log.log_end_offset or Partition(path).state is not PartitionDirState.CURRENT:
+    if mark >= log.log_end_offset or not Partition(path).state.is_current:
         return None
     try:
         watermark_as_leader(log)

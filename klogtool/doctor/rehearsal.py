@@ -143,7 +143,7 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
-    current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
+    current = {partition.topic_partition for partition in folders if partition.state.is_current}
     rehearsed = tuple(each for path in log_dirs for each in _rehearse_log_dir(path, how, cluster, held, current))
     return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed, is_copy)
 
@@ -430,7 +430,7 @@ def _walk_safe_parts(patient: Patient, store: RemoteStore, metadata: RemoteMetad
     """Yield the safe part of each log of a tiered topic; an error for one that cannot be read. Reads the segments of
     the store that stand for it."""
     for partition in patient.partitions():
-        if partition.state is not PartitionDirState.CURRENT:
+        if not partition.state.is_current:
             continue
         try:
             checkpoints = patient.checkpoints_of(partition.path)

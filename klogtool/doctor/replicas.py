@@ -26,7 +26,7 @@ def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
     if cluster.metadata is None or cluster.node_id is None:
         return
     partitions = [p for p in patient.partitions() if p.topic not in (None, METADATA_TOPIC) and p.partition is not None]
-    present = {_key(p) for p in partitions if p.state is PartitionDirState.CURRENT}
+    present = {_key(p) for p in partitions if p.state.is_current}
     for partition in partitions:
         expected = _expected(partition, cluster)
         if expected is None:
@@ -35,7 +35,7 @@ def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
             size = find_log_bytes(partition)
             if size:
                 yield Ahead(partition.path, What.ALL_DELETED, AheadCause.MARKED_DELETED(size=size), lost_bytes=size)
-        elif partition.state is PartitionDirState.CURRENT and expected[0] != partition.topic:
+        elif partition.state.is_current and expected[0] != partition.topic:
             yield _misnamed(partition, expected, is_led=partition.topic in cluster.topics.by_name)
 
 

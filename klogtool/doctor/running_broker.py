@@ -36,7 +36,7 @@ from klogtool.doctor.permissions import may_write
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import TRANSACTION
-from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.folder import is_socket
@@ -70,7 +70,7 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_
     A folder that ends in -delete, -stray or -future has nothing ahead: nobody appends to it, and LogManager.cleanupLogs
     passes it over. Raises KlogError if a log cannot be read.
     """
-    if Partition(path).state is not PartitionDirState.CURRENT:
+    if not Partition(path).state.is_current:
         return
     if zeros := zeros_that_fill(log):
         rolls = AheadCause.ROLLS(zeros=zeros, segment=log.segments.last.base_offset)
@@ -166,7 +166,7 @@ def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
     most, if that is less than MOST_BYTES; of a longer log nothing is known. Damage is told by others."""
     partition = Partition(path)
     module = MODULES.get(partition.topic or "")
-    if module is None or partition.state is not PartitionDirState.CURRENT:
+    if module is None or not partition.state.is_current:
         return None
     if sum(segment.size for segment in log.segments.values(log.log_start_offset)) > min(MOST_BYTES, most_unread):
         return None
@@ -209,7 +209,7 @@ def find_uncopied(path: str, log: LoadedLog) -> Ahead | None:
         return None
     names = [build_file_name(FileKind.PRODUCER_SNAPSHOT, base) for base in bases[1:]]
     missing = [name for name in names if name not in log.draft.files]
-    if not missing or Partition(path).state is not PartitionDirState.CURRENT:
+    if not missing or not Partition(path).state.is_current:
         return None
     detail = AheadCause.COPY_FAILS(count=len(missing), name=missing[0])
     return Ahead(path, What.COPY_FAILS, detail, severity=Severity.WARNING)
@@ -252,7 +252,7 @@ _GIVING_UP = (*_MAY_FAIL, What.OFFLINE, What.NO_ROOM)
 def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
     """Yield a point for each such index of a loaded log. Nobody reads a folder that ends in -delete, -stray, -future.
     A segment that this start opens, to recover it, has failed before."""
-    if Partition(path).state is not PartitionDirState.CURRENT:
+    if not Partition(path).state.is_current:
         return
     draft = log.draft
     for segment in log.segments.all:

@@ -122,6 +122,11 @@ class PartitionDirState(Enum):
     STRAY = "-stray"
 
     @property
+    def is_current(self) -> bool:
+        """Whether the name of the dir has no such end."""
+        return self is PartitionDirState.CURRENT
+
+    @property
     def is_live(self) -> bool:
         """Whether a broker goes on with such a dir."""
         return self in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)

@@ -15,7 +15,7 @@ from klogtool.broker.draft import Draft
 from klogtool.causes import Text
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import FileKind
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
@@ -58,7 +58,7 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     `plan_change`.
     """
     name = find_partition_dir_name(own_name(path))
-    if name is None or name.state is not PartitionDirState.CURRENT or not TOPIC_NAME.fullmatch(name.topic):
+    if name is None or not name.state.is_current or not TOPIC_NAME.fullmatch(name.topic):
         raise Refused("not the name of a partition dir: a topic, a hyphen and a number", path=path)
     if not os.path.isdir(os.path.dirname(path)):
         raise KlogError("no such folder", path=os.path.dirname(path))

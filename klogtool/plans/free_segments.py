@@ -28,7 +28,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, build_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition, build_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.partition import Partition
 from klogtool.plans.causes import LeftOutCause, LeftOutCure
@@ -122,7 +122,7 @@ def plan_retention(
     checkpoints = Checkpoints.of(log_dir, cluster)
     planned, left_out = list[PlannedRetention](), list[LeftOut]()
     for folder in folders:
-        if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):
+        if not folder.state.is_current or is_metadata(folder):
             continue
         if (why := why_unclear(folder)) is not None:
             left_out.append(LeftOut(folder.path, why))
@@ -279,7 +279,7 @@ def find_compactable(
     checkpoints = Checkpoints.of(log_dir)
     compactable, left_out = list[Compactable](), list[LeftOut]()
     for folder in folders:
-        if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:
+        if not folder.state.is_current or is_metadata(folder) or why_unclear(folder) is not None:
             continue
         try:
             if why_left_alone(folder.path, question, checkpoints) is not None:

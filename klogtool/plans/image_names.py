@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import find_partition_dir_name
 
 INTERNAL_TOPICS = frozenset(
@@ -73,7 +73,7 @@ class TopicNames:
         if partition_dir is None:
             return name if name in _HARMLESS else self._of_other(name)
         rest = name[len(partition_dir.topic) + 1 :]
-        if partition_dir.state is PartitionDirState.CURRENT:
+        if partition_dir.state.is_current:
             number, unique_id = rest, ""
         else:
             number, _, unique_id = rest.removesuffix(partition_dir.state.value).rpartition(".")

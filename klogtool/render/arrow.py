@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
-from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirName, parse_file_name
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, partition_of
@@ -236,7 +236,7 @@ def find_logs(path: str | os.PathLike[str]) -> list[str]:
     open_path(path)
     logs = _logs_in(list_folder(path))
     for name, folder in _partition_dirs(path):
-        if name.state is PartitionDirState.CURRENT:
+        if name.state.is_current:
             logs += _logs_in(list_folder(folder))
     return logs
 
@@ -245,7 +245,7 @@ def find_left_out(path: str | os.PathLike[str]) -> list[str]:
     """Return the partition dirs of a log dir that `find_logs` leaves out."""
     path = os.fspath(path)
     partitions = _partition_dirs(path) if os.path.isdir(path) else []
-    return [folder for name, folder in partitions if name.state is not PartitionDirState.CURRENT]
+    return [folder for name, folder in partitions if not name.state.is_current]
 
 
 def _partition_dirs(path: str) -> list[tuple[PartitionDirName, str]]:

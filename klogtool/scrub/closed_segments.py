@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.causes import from_text
 from klogtool.errors import KlogError, Unsupported
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.file import Unreadable, unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -73,7 +73,7 @@ def list_closed_segments(paths: Sequence[str], circumstances: Circumstances) -> 
     for log_dir in [_log_dir_at(path) for path in {os.path.realpath(path): path for path in paths}.values()]:
         checkpoints = Checkpoints.of(log_dir.path)
         for partition in log_dir.partitions:
-            if partition.state is PartitionDirState.CURRENT:
+            if partition.state.is_current:
                 _list_partition(partition, checkpoints, circumstances, listing)
     return listing
 

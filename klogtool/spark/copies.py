@@ -17,7 +17,7 @@ from msgspec import Struct
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import parse_partition_metadata
-from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirName, TopicPartition, parse_file_name
 from klogtool.format.tiered.objects import parse_object_name
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
@@ -168,7 +168,7 @@ def _copies_in(place: Place) -> Iterator[Copy]:
     for folder, files in folders.items():
         name = find_partition_dir_name(os.path.basename(folder))
         is_given = folder == root or files[0].path == root
-        if is_given or (name and name.state is PartitionDirState.CURRENT and REMOTE_INDEX_CACHE not in folder):
+        if is_given or (name and name.state.is_current and REMOTE_INDEX_CACHE not in folder):
             if files[0].path == root:  # a single file was given: read the files beside it too
                 files = [*files, *(f for f in storage.list(folder) if not f.path.endswith(FileKind.LOG.value))]
             yield from _copy_of(place, folder, files, name, folders)

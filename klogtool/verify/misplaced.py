@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, build_file_name, is_log_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, is_log_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
@@ -152,7 +152,7 @@ def _walk_places(log_dir: LogDir) -> Iterator[_Place]:
         reached[str(key)] = max(offset, reached.get(str(key), 0))
     for partition in log_dir.partitions:
         name = os.path.basename(partition.path)
-        if partition.state is PartitionDirState.CURRENT:
+        if partition.state.is_current:
             reach = reached.pop(name, 0)
             try:
                 bases = sorted(segment.base_offset for segment in partition.segments)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.identity import parse_partition_metadata
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import FileKind
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import PartitionCause, SnapshotCause
@@ -127,7 +127,7 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
     if not any(report.has_producers for report in reports):
         return
     due = [r.base_offset for r in reports[1:] if r.is_complete] if around.knows_topic_ids else []
-    is_closed = around.is_clean and layout.partition.state is PartitionDirState.CURRENT
+    is_closed = around.is_clean and layout.partition.state.is_current
     if is_closed and reports[-1].is_complete and not reports[-1].has_damaged_tail:
         due.append(reports[-1].next_offset)
     missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]

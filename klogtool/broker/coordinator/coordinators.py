@@ -19,7 +19,6 @@ from klogtool.broker.coordinator.transaction_state import (
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
-from klogtool.format.names import PartitionDirState
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -110,7 +109,7 @@ def _folder_of(path: str) -> str:
 
 def _is_of_topic(path: str) -> bool:
     partition = Partition(path)
-    return partition.topic == TOPIC and partition.state is PartitionDirState.CURRENT
+    return partition.topic == TOPIC and partition.state.is_current
 
 
 def _expected(log_dirs: Iterable[Checkpoints]) -> int:
