@@ -104,8 +104,8 @@ def _why(election: Election) -> Iterator[str]:
         yield "DANGER: a controller without any metadata may lead. All topics would be lost."
     elif election.begins_anew:
         yield (
-            "No disk here has any metadata: the cluster begins anew. That is right for one that was never started; if "
-            "it had topics, all would be lost: start a controller first whose disk has the metadata, or has its copy."
+            "No log dir here has any metadata. If metadata.log.dir is another one, name that. Else the cluster begins "
+            "anew: right for one that was never started; all topics of another one would be lost."
         )
     elif election.lost is not None:
         first, last = election.lost
