@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
-from klogtool.remote.lineage import RemoteLogCache, joined_gaps
+from klogtool.remote.lineage import RemoteLogCache, Served, joined_gaps
 from klogtool.remote.local import LocalLog
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
@@ -96,15 +96,19 @@ def choose_log(
     missing: list[MissingOffsets] = []
     for served in cache.walk_served(epochs, first, end):
         listed = None if served.segment is None else own.get(served.segment.key)
-        if served.segment is None:
+        segment = served.segment
+        if listed is None or listed.stored is None or listed.stored.log is None:
+            listed = _stand_in(partition, epochs, served) or listed
+            segment = served.segment if listed is None or listed.stored is None else listed.metadata
+        if segment is None:
             _add_missing(missing, MissingOffsets(served.start, served.end - 1))
         elif listed is None or listed.stored is None or listed.stored.log is None:
-            path = _log_path(partition, served.segment, listed)
+            path = _log_path(partition, segment, listed)
             _add_missing(missing, MissingOffsets(served.start, served.end - 1, "the object does not exist", path))
         elif sources and sources[-1].listed is listed:
             sources[-1] = replace(sources[-1], last_offset=served.end - 1)
         else:
-            sources.append(_source(listed, served.segment, served.start, served.end - 1, is_first=not sources))
+            sources.append(_source(listed, segment, served.start, served.end - 1, is_first=not sources))
     explained = [part for one in missing for part in _explained(one, unread, is_open=local is None)]
     if local is not None:
         sources += _local_sources(local.path, start)
@@ -249,6 +253,20 @@ def _add_missing(missing: list[MissingOffsets], more: MissingOffsets) -> None:
         missing[-1] = replace(before, last_offset=more.last_offset)
     elif more.first_offset <= (more.last_offset or 0):
         missing.append(more)
+
+
+def _stand_in(partition: ListedPartition, epochs: Sequence[tuple[int, int]], served: Served) -> ListedSegment | None:
+    """Return a segment that no broker reads, and which has these offsets all the same: one that was displaced. In one
+    leader epoch an offset is one record, whoever copied it. What is being deleted is to be gone."""
+    epoch = max((one for one, start in epochs if start <= served.start), default=-1)
+    for one in partition.segments:
+        known = one.metadata
+        is_there = one.stored is not None and one.stored.log is not None and one.state is SegmentState.COPY_FINISHED
+        if known is None or not is_there or epoch not in dict(known.epochs):
+            continue
+        if dict(known.epochs)[epoch] <= served.start and served.end - 1 <= known.last_offset_in(epoch):
+            return one
+    return None
 
 
 def _log_path(partition: ListedPartition, segment: RemoteSegment, listed: ListedSegment | None) -> str:

@@ -5,7 +5,7 @@ Nothing is written. Segments are read on several threads, each in pieces; findin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from msgspec import Struct
@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import from_text
-from klogtool.format.tiered.segments import RemoteSegment, SegmentState
+from klogtool.format.tiered.objects import TierLayout
+from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
 from klogtool.log.thread_pool import in_order
 from klogtool.remote.causes import RemoteCause
@@ -140,8 +141,14 @@ class _Partition:
         return list(self._cache.walk_served(self.local.epochs, self.local.start, self.local.local_start))
 
     def _only_copies(self, state: SegmentState) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Yield the objects that nobody reads, and which have offsets that nothing serves."""
-        gaps = joined_gaps(self._served or ())
+        """Yield the objects that nobody reads, and which have offsets that nothing serves, or a segment without its
+        log."""
+        own = {one.key: one.stored for one in self.segments}
+        served = (
+            one if one.segment is None or _is_whole(one.segment, own) else replace(one, segment=None)
+            for one in self._served or ()
+        )
+        gaps = joined_gaps(served)
         for one in self.segments if gaps else ():
             known, stored = one.metadata, one.stored
             if known is None or stored is None or one.state is not state or one.key in self._listed:
@@ -256,6 +263,15 @@ class _Partition:
         for first, last in joined_gaps(self._served or ()):
             reason = RemoteCause.UNSERVED(start=self.local.start, local_start=self.local.local_start)
             yield Finding(Kind.REMOTE_GAP, self._folder, reason, None, None, first, last, Consumer.RESET)
+
+
+def _is_whole(segment: RemoteSegment, stored: Mapping[SegmentKey, StoredSegment | None]) -> bool:
+    """Return whether the log of a segment is there, as far as its size shows."""
+    own = stored.get(segment.key)
+    log = None if own is None else own.log
+    if own is None or log is None:
+        return False
+    return own.layout is not TierLayout.LOCAL or segment.size in (None, log.size)
 
 
 def _count(summary: Summary, checked: CheckedSegment) -> None:

@@ -684,3 +684,41 @@ def test_the_copy_of_the_newest_leader_counts(tmp_path: Path) -> None:
         metadata = read_metadata([str(one) for one in dirs])
         states = [one.state.value for one in metadata.segments()]
         assert (metadata.dropped, states.count("DELETE_SEGMENT_STARTED")) == (0, 1)
+
+
+def test_a_displaced_segment_is_the_only_copy(tmp_path: Path) -> None:
+    """A copy that finished without objects hides the good segment: that one is to be kept, and is fetched."""
+    log_dir, store = tiered_log_dir(tmp_path)
+    for file in (log_dir / "t-0").iterdir():
+        if file.name[:20].isdigit() and int(file.name[:20]) < 160:
+            file.unlink()
+    own = sorted(read_metadata([str(log_dir)]).segments(), key=lambda one: one.start_offset)[1]
+    named = {"topicIdPartition": {"name": "t", "id": own.key.topic_id, "partition": 0}, "id": "AAAAAAAAAAAAAAAAAAAABQ"}
+    both = {"remoteLogSegmentId": named, "brokerId": 1, "eventTimestampMs": 1, "customMetadata": None}
+    started = {
+        **both,
+        "startOffset": own.start_offset,
+        "endOffset": own.end_offset,
+        "maxTimestampMs": 1,
+        "segmentSizeInBytes": 100,
+        "segmentLeaderEpochs": [{"leaderEpoch": epoch, "offset": at} for epoch, at in own.epochs],
+        "remoteLogSegmentState": 0,
+        "txnIndexEmpty": True,
+    }
+    finished = {**both, "remoteLogSegmentState": 1}
+    log = log_dir / "__remote_log_metadata-0/00000000000000000000.log"
+    end = [batch.last_offset for batch in Segment(str(log)).batches()][-1] + 1
+    values = [
+        build_metadata_record("RemoteLogSegmentMetadataRecord", 0, started),
+        build_metadata_record("RemoteLogSegmentMetadataUpdateRecord", 0, finished),
+    ]
+    append_bytes(log, build_batch([Record(end + n, 1, None, value) for n, value in enumerate(values)]))
+    words = [str(store), "--metadata", str(log_dir), "--local", str(log_dir)]
+    rows = verify(*words)[1]
+    assert told(rows) == {("remote-object-missing", "stuck", 40, 79), ("remote-displaced", None, 40, 79)}
+    assert not any(row["cure"].startswith("rm ") for row in rows)
+    done = run_here(["remote", "fetch", words[0], "t-0", *words[1:], "--output", str(tmp_path / "t-0")], ROOT)
+    assert (done.status, b"offsets 0 to 200 (exclusive)" in done.out) == (0, True)
+    assert [
+        record.offset for batch in Segment(str(tmp_path / f"t-0/{40:020d}.log")).batches() for record in batch.records()
+    ][:2] == [40, 41]
