@@ -5,6 +5,7 @@ Each log ends where the forecast says, nothing more is lost, what hangs is told,
 
 from __future__ import annotations
 
+import json
 import pathlib
 import random
 import shutil
@@ -13,16 +14,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from running import run_here
 
+from .beside import module_beside
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
-from .restored_outcomes import OnDisks, Rows, differences, records_on, rows_of
+from .restored_outcomes import OnDisks, Rows, differences, records_on, rows_of, start_as_told
 from .restored_sets import (
     COMPACTED,
     COMPACTION,
     CONFIG,
     DOOMED,
     MOVED,
+    PLAIN,
     Load,
     create_late,
     disks_of,
@@ -124,6 +128,30 @@ def test_the_best_mix_of_two_generations(folder: Path) -> None:
         cluster.start()
         time.sleep(15)
         assert list(differences(cluster, rows, on_disks)) == []
+
+
+def test_two_metadata_disks_are_new(folder: Path) -> None:
+    """They have their old directory ids and no snapshot: they vote for the whole one. Who is told that it led before
+    may end once, as it was said."""
+    with a_cluster("4.3.1", folder / "work", 3, CONFIG, is_dynamic=True) as cluster:
+        module = module_beside("brokers/broker.py")
+        cluster.found(module.new_uuid)
+        cluster.start()
+        cluster.create(PLAIN, "1:2:3,2:3:1,3:1:2")
+        sent = [module.Record(value=b"%d" % n) for n in range(10)]
+        cluster.one.produce(PLAIN, 0, sent, acks="all")
+        cluster.stop()
+        for broker in cluster.brokers[1:]:
+            shutil.rmtree(broker.metadata_dir / "__cluster_metadata-0")
+        disks = [str(disk) for broker in cluster.brokers for disk in disks_of(broker)]
+        done = run_here(["fleet", "check", "--restored", "--json", *disks], folder)
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in map(json.loads, done.out.splitlines()):
+            rows.setdefault(row["type"], []).append(row)
+        (verdict,) = rows["verdict"]
+        assert (verdict["starts"] != "refuses", verdict["metadata_from"], verdict["lost_records"]) == (True, [1], 0)
+        assert list(start_as_told(cluster, rows)) == []
+        assert len(cluster.one.consume(PLAIN, 0)) == len(sent)
 
 
 def start_and_compare(cluster: Cluster, folder: Path) -> None:
