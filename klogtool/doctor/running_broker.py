@@ -35,7 +35,7 @@ from klogtool.doctor.patient import Cluster
 from klogtool.doctor.permissions import may_write
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
-from klogtool.format.internal.records import TRANSACTION
+from klogtool.format.internal.records import GROUP, SHARE, TRANSACTION
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
@@ -168,6 +168,8 @@ def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
     module = MODULES.get(partition.topic or "")
     if module is None or not partition.state.is_current:
         return None
+    if module is SHARE and log.terms.rules.forgets_unloaded_groups:  # it has no share groups
+        return None
     if sum(segment.size for segment in log.segments.values(log.log_start_offset)) > min(MOST_BYTES, most_unread):
         return None
     try:
@@ -179,7 +181,8 @@ def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
     forgets = AheadCause.TRANSACTIONS_NOT_LOADED if module is TRANSACTION else AheadCause.GROUPS_FORGOTTEN
     is_refused = module is not TRANSACTION and not log.terms.rules.forgets_unloaded_groups
     cause = AheadCause.GROUPS_NOT_LOADED if is_refused else forgets
-    cure = AdviceCause.CUT_STATE if module is TRANSACTION else AdviceCause.COMMITS_BY_FILE
+    cause = AheadCause.SHARES_NOT_LOADED if module is SHARE else cause
+    cure = AdviceCause.COMMITS_BY_FILE if module is GROUP else AdviceCause.CUT_STATE
     return Ahead(
         path,
         What.COORDINATOR_FAILS,

@@ -12,6 +12,7 @@ from coordinator_wounds import OFFSETS, POISON, TRANSACTIONS, put_in_the_middle
 from running import FIXTURES, run_here
 
 SOURCES = {OFFSETS: FIXTURES / "groups/logdir", TRANSACTIONS: FIXTURES / "transactions/logdir"}
+SHARE_KEY = b"\0\0\0\1g" + bytes(16) + bytes(4)  # group, topic id, partition
 Rows = list[dict[str, Any]]
 
 
@@ -36,6 +37,29 @@ def test_the_doctor_says_whether_a_coordinator_loads_its_partition(name: str, tm
     assert all(f"offset {at:,} " in row["detail"] for row in found)
     before = points(log_dir, "--kafka", "3.9.2")
     assert [("forgets all groups" in row["detail"]) for row in before] == [poison.topic == OFFSETS] * poison.ends
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ends"),
+    [
+        (b"k1", b"v1", False),
+        (None, b"v1", True),
+        (b"\0\0zz", b"\0\0x", True),
+        (SHARE_KEY, None, False),
+        (SHARE_KEY, b"\0\x63abc", True),
+    ],
+)
+def test_the_share_coordinator_loads_as_that_of_groups(
+    tmp_path: pathlib.Path, key: bytes | None, value: bytes | None, ends: bool
+) -> None:
+    """A broker 4.3.1 said "Failed to load metadata from __share_group_state-0" of the third; both have the same loader.
+    Before 4.0 there are no share groups."""
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[OFFSETS], tmp_path / "logdir"))
+    put_in_the_middle(next((log_dir / "__share_group_state-0").glob("*.log")), key, value)
+    assert ["share groups of this partition are not served" in row["detail"] for row in points(log_dir)] == [
+        True
+    ] * ends
+    assert points(log_dir, "--kafka", "3.9.2") == []
 
 
 @pytest.mark.parametrize("name", [name for name, poison in POISON.items() if poison.topic == OFFSETS])

@@ -18,6 +18,7 @@ from klogtool.format.commit_replay import is_commit_key
 from klogtool.format.internal.offset_commits import parse_offset_commit
 from klogtool.format.internal.records import (
     GROUP,
+    SHARE,
     SHORT_BYTES,
     TRANSACTION,
     UnknownRecordType,
@@ -26,15 +27,16 @@ from klogtool.format.internal.records import (
 )
 from klogtool.log.entries import Entry
 
-OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
-MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION}
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC = "__consumer_offsets", "__transaction_state", "__share_group_state"
+MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION, SHARES_TOPIC: SHARE}
 MOST_BYTES = 4 << 20  # of a log whose records are all opened one by one
 NULL_KEY = "requirement failed: Transaction state log's key should not be null"
 UNKNOWN_VERSION = "UnknownRecordVersionException"
 TRANSACTION_STATES = 8  # TransactionState.fromId
 UNKNOWN_STATE_ID = "Unknown transaction state id {} from the transaction status message"
 UNKNOWN_STATE = "Unknown version {} from the transaction log message value"
-_NO_KEY = {GROUP: "Could not read version from key's buffer.", TRANSACTION: NULL_KEY}
+_NO_VERSION = "Could not read version from key's buffer."
+_NO_KEY = {GROUP: _NO_VERSION, SHARE: _NO_VERSION, TRANSACTION: NULL_KEY}
 _BLANKED = bytes(range(2))  # of keys in an image: zeros, and the last byte is 1 if it was not zero
 
 
@@ -51,8 +53,8 @@ def is_loaded(entry: Entry, log_start_offset: int) -> bool:
 
 
 def find_load_end(entries: Iterable[Entry], module: str, rules: Rules = REFERENCE_RULES) -> LoadEnd | None:
-    """Return the first record that ends a load; None if none does. entries: those that are loaded. module: GROUP
-    or TRANSACTION. rules: those of the release.
+    """Return the first record that ends a load; None if none does. entries: those that are loaded. module: GROUP,
+    SHARE or TRANSACTION. rules: those of the release.
 
     Records that were blanked (`klogtool image`) are passed over: nothing is known of them. Raises KlogError if an entry
     cannot be read.
