@@ -173,9 +173,8 @@ class _FreeSearch(Struct):
             return ()
         if kind is RETENTION:
             return list(find_past_retention(self._planned(log_dir, folders)))
-        return self._find_remote(log_dir, folders) if kind is REMOTE else self._find_by_names(kind, folders)
-
-    def _find_by_names(self, kind: FreeKind, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+        if kind is REMOTE:
+            return self._find_remote(log_dir, folders)
         return [one for one in find_by_names(kind, folders) if one.path not in self.only_copies]
 
     def _planned(self, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[PlannedRetention]:

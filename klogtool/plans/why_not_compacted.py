@@ -163,8 +163,11 @@ def standing_of(
     trouble, remaining = _trial(path, terms, candidate)
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
-        dead = Obstacle("cleaner-dead", ObstacleCause.SEE_LOG_DIR(what=ObstacleCause.THREAD_DIES()))
-        reasons.insert(0, dead if is_thread_dead else _due(log, candidate))
+        if is_thread_dead:
+            first = Obstacle("cleaner-dead", ObstacleCause.SEE_LOG_DIR(what=ObstacleCause.THREAD_DIES()))
+        else:
+            first = Obstacle("due", ObstacleCause.DUE(why=why_due(log, candidate)), ObstacleCure.LOOK())
+        reasons.insert(0, first)
     return LogStanding(
         path,
         tuple(reasons),
@@ -393,7 +396,3 @@ def _cure_of_damage(damaged: str, partition: str) -> Reason:
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
         return Told.TEXT(text=str(rebuild_index(partition, kind.value)))
     return ObstacleCure.VERIFY(path=quoted(partition))
-
-
-def _due(log: LoadedLog, candidate: LogToClean) -> Obstacle:
-    return Obstacle("due", ObstacleCause.DUE(why=why_due(log, candidate)), ObstacleCure.LOOK())

@@ -56,10 +56,10 @@ def merged(segments: Sequence[SegmentDrawn], most: int) -> tuple[SegmentDrawn, .
     if len(segments) <= most:
         return tuple(segments)
     cuts = [len(segments) * n // most for n in range(most + 1)]
-    return tuple(_one(segments[start:stop]) for start, stop in pairwise(cuts))
+    return tuple(_as_one(segments[start:stop]) for start, stop in pairwise(cuts))
 
 
-def _one(run: Sequence[SegmentDrawn]) -> SegmentDrawn:
+def _as_one(run: Sequence[SegmentDrawn]) -> SegmentDrawn:
     return SegmentDrawn(
         run[0].base_offset,
         sum(segment.bytes for segment in run),

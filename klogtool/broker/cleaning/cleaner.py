@@ -222,7 +222,7 @@ class Pass:
 
     def clean_group(self, group: list[LogSegment]) -> LogSegment:
         """Return the new segment of a group: complete, and still `.cleaned`."""
-        base_offset, terms = group[0].base_offset, self._terms()
+        base_offset, terms = group[0].base_offset, self._filter_terms()
         self.stats.groups[base_offset] = [segment.base_offset for segment in group]
         # The kernel makes index entries for batches, never one for a whole write.
         is_for_kernel = self.rules.index_entry_per_batch and all(map(self._is_for_kernel, group))
@@ -288,7 +288,7 @@ class Pass:
         end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
         return self.aborted_between(group[n].base_offset, end)
 
-    def _terms(self) -> FilterTerms:
+    def _filter_terms(self) -> FilterTerms:
         return FilterTerms(
             self.offsets,
             self.now_ms,
