@@ -22,9 +22,10 @@ from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
+from klogtool.format.tiered.segments import SegmentState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.remote.lineage import RemoteLogCache, joined_gaps
+from klogtool.remote.lineage import lost_gaps
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.store import RemoteStore
 
@@ -46,8 +47,9 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
         with suppress(KlogError):  # damage that others tell
             epochs = partition.leader_epochs or ()
             known_from = epochs[0].start_offset if epochs else span[1] + 1
-            if known_from > span[0]:
-                yield _point_of_epochs(partition, (span[0], min(span[1], known_from - 1)), store)
+            unknown = span[0], min(span[1], known_from - 1)
+            if known_from > span[0] and metadata is not None and _has_finished(partition, unknown, metadata):
+                yield _point_of_epochs(partition, unknown, store)
             elif _is_forgotten(partition, homes, patient, metadata):
                 yield _point(partition, span, patient, store, AheadCause.REMOTE_FORGOTTEN)
             elif metadata is not None and not _may_be_elsewhere(partition, patient):
@@ -174,13 +176,22 @@ def _may_be_elsewhere(partition: Partition, patient: Patient) -> bool:
     return home is not None and home.brokers != (patient.cluster.node_id,)
 
 
+def _has_finished(partition: Partition, span: tuple[int, int], metadata: RemoteMetadata) -> bool:
+    """Return whether a segment with some of these offsets is in remote storage. Else retention may have deleted them,
+    in a broker that wrote the epochs and not yet the log start."""
+    cache = metadata.caches.get(_key(partition))
+    segments = () if cache is None else cache.segments.values()
+    finished = (one for one in segments if one.state is SegmentState.COPY_FINISHED)
+    return any(one.start_offset <= span[1] and one.end_offset >= span[0] for one in finished)
+
+
 def _gaps(partition: Partition, span: tuple[int, int], metadata: RemoteMetadata) -> Sequence[tuple[int, int]]:
     """Return which of these offsets no segment serves; none if that is not known."""
     key = _key(partition)
     if metadata.missing_home(*key) is not None:
         return ()
     history = tuple((line.epoch, line.start_offset) for line in partition.leader_epochs or ())
-    return joined_gaps(metadata.caches.get(key, RemoteLogCache()).walk_served(history, span[0], span[1] + 1))
+    return lost_gaps(metadata.caches.get(key), history, span[0], span[1] + 1)
 
 
 def _point(

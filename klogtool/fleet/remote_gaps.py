@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.fleet.restored_identity import SetProblem, SetTrouble
-from klogtool.remote.lineage import RemoteLogCache, joined_gaps
+from klogtool.remote.lineage import lost_gaps
 from klogtool.remote.local import LocalLog, read_local
 from klogtool.remote.metadata import RemoteMetadata, read_metadata
 
@@ -28,8 +28,7 @@ def find_remote_gaps(log_dirs: Sequence[str]) -> Iterator[SetTrouble]:
         key = log.topic_id or "", log.partition
         if (log.topic not in tiered and key not in metadata.caches) or _is_elsewhere(metadata, log):
             continue
-        cache = metadata.caches.get(key, RemoteLogCache())
-        for first, last in joined_gaps(cache.walk_served(log.epochs, log.start, log.local_start)):
+        for first, last in lost_gaps(metadata.caches.get(key), log.epochs, log.start, log.local_start):
             yield SetTrouble(SetProblem.REMOTE_UNKNOWN, path=log.path, value=f"{first}..{last}")
 
 

@@ -140,6 +140,15 @@ def joined_gaps(served: Iterable[Served]) -> list[tuple[int, int]]:
     return gaps
 
 
+def lost_gaps(
+    cache: RemoteLogCache | None, epochs: Sequence[tuple[int, int]], start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return the offsets of [start, end), first and last, that no segment serves. cache: None if nobody knows of a
+    segment. Else those at the begin are left out: retention may have deleted them since the log start was written."""
+    gaps = joined_gaps((cache or RemoteLogCache()).walk_served(epochs, start, end))
+    return [gap for gap in gaps if cache is None or gap[0] > start]
+
+
 def is_within_lineage(segment: RemoteSegment, log_end: int, epochs: Mapping[int, int]) -> bool:
     """Return whether a segment belongs to the log with these leader epochs. Only then retention deletes it, unless all
     its epochs are older (isRemoteSegmentWithinLeaderEpochs)."""

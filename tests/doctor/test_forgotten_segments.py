@@ -233,3 +233,19 @@ def test_the_way_out_leads_back(tiered: tuple[Path, Path], tmp_path: Path) -> No
     shutil.rmtree(log_dir / f"{METADATA}-0")
     (rebuilt / f"{METADATA}-0").rename(log_dir / f"{METADATA}-0")
     assert asked(log_dir, "--remote", str(tiered[1]))[:2] == ([], 0)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_retention_deleted_is_not_forgotten(tiered: tuple[Path, Path], tmp_path: Path, is_told: bool) -> None:
+    """Retention raises the epochs, and a broker writes the log start a minute later: what is between them may be gone
+    on purpose, in a topic that is tiered or in one that never was."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    checkpoint = log_dir / "t-0/leader-epoch-checkpoint"
+    epoch = checkpoint.read_text().splitlines()[-1].split()[0]
+    checkpoint.write_text(f"0\n1\n{epoch} {FIRST}\n")
+    for path in log_dir.glob(f"{METADATA}-*"):
+        shutil.rmtree(path)
+    assert asked(log_dir)[0] == []
+    if is_told:
+        with_cluster(log_dir, (1,))
+        assert all("no epoch for them" not in json.dumps(row) for row in asked(log_dir)[2])
