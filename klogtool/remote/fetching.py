@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
-from klogtool.remote.lineage import RemoteLogCache, Served, joined_gaps
+from klogtool.remote.lineage import RemoteLogCache, Served, lost_gaps
 from klogtool.remote.local import LocalLog
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
@@ -178,8 +178,8 @@ def cache_of_objects(segments: Iterable[RemoteSegment]) -> RemoteLogCache:
 
 def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple[int, int]]:
     """Yield the offsets, first and last, that should be remote, and that no object has which says what it is: between
-    the segments, and up to the local part where that is known. A broker copies a log without a hole. Raises
-    Unreadable."""
+    the segments, and up to the local part where that is known. A broker copies a log without a hole; what is before the
+    first segment, retention may have deleted. Raises Unreadable."""
     segments, local = [one.metadata for one in partition.segments if one.metadata is not None], partition.local
     if not segments:
         return
@@ -192,7 +192,7 @@ def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple
         except Unsupported:  # without the key: the manifests have them as well
             epochs = partition.epochs
     unread = [one.start_offset for one in partition.segments if one.problem is not None]  # that is told of them
-    for first, last in joined_gaps(cache_of_objects(segments).walk_served(epochs, start, end)):
+    for first, last in lost_gaps(cache_of_objects(segments), epochs, start, end):
         last = min([last, *(at - 1 for at in unread if first <= at <= last)])
         if first <= last:
             yield first, last

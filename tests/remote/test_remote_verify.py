@@ -644,6 +644,18 @@ def test_holes_between_objects_are_found_without_metadata(tmp_path: Path) -> Non
     assert ("remote-gap", None, 120, 159) in told(verify(str(store), "--local", str(log_dir))[1])
 
 
+def test_without_metadata_what_retention_deleted_is_no_hole(tmp_path: Path) -> None:
+    """A broker writes the log start a minute after it deleted the first objects."""
+    log_dir, store = tiered_log_dir(tmp_path)
+    for file in (log_dir / "t-0").iterdir():
+        if file.name[:20].isdigit() and int(file.name[:20]) < 160:
+            file.unlink()
+    first = min((file for file in store.glob("t-0-*/*.log")), key=lambda file: file.name)
+    for file in first.parent.glob(f"{first.stem}.*"):
+        file.unlink()
+    assert verify(str(store), "--local", str(log_dir)) == (0, [])
+
+
 def test_a_log_that_was_cut_before_its_metadata_was_rebuilt(tmp_path: Path) -> None:
     """The metadata says what the broker's own said, with the end and the epochs of what was lost."""
     log_dir, store = tiered_log_dir(tmp_path)
