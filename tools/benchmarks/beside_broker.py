@@ -32,7 +32,7 @@ from kafka.brokers import a_broker, fetched
 from klogtool.doctor.host_dirs import cached_bytes
 
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
-VERSION = "4.3.1"
+KAFKA = "4.3.1"
 SEGMENTS, SEGMENT_BYTES = 16, 256 << 20
 MEMORY_BYTES = 1536 << 20
 RATE, RECORD_BYTES, WARM_SECONDS = 1000, 1000, 20
@@ -100,11 +100,11 @@ def main() -> None:
     old, work = given.folder / "old-0", given.folder / "broker"
     make_segments(given.log, old, SEGMENTS, SEGMENT_BYTES)
     subprocess.run([KLOGTOOL, "rebuild-index", str(old), "--apply", "-q"], check=True, stdout=subprocess.DEVNULL)
-    module = fetched(VERSION)
-    class_path = module.classpath(VERSION)
+    module = fetched(KAFKA)
+    class_path = module.classpath(KAFKA)
     classes = given.folder / "classes"
     subprocess.run(["javac", "-d", str(classes), "-cp", class_path, str(HERE / "Load.java")], check=True)
-    with scarce_memory(), a_broker(VERSION, work, config=CONFIG) as broker:
+    with scarce_memory(), a_broker(KAFKA, work, config=CONFIG) as broker:
         broker.start()
         for topic in ("old", "live"):
             broker.create_topic(topic, 1)
