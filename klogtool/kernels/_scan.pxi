@@ -85,7 +85,7 @@ cdef int plain_batch(Job* job, Bytes b, int64_t size, bint deep, int64_t* f) noe
     cdef Marker marker
     if (attributes & ~KNOWN_ATTRIBUTES or codec > CODEC_ZSTD or delta < 0 or count < 0 or count > delta + 1
             or (count != 0) != (body_size != 0) or (codec == CODEC_NONE and body_size < SMALLEST_BODY * count)
-            or (count == 0 and codec != CODEC_NONE)
+            or (deep and count == 0 and codec != CODEC_NONE)
             or (control and codec != CODEC_NONE)):
         return _REFERENCE
     if producer_id <= -1:
