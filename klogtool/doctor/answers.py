@@ -45,7 +45,7 @@ class What(Enum):
     LINK_BROKEN = "link-broken"
     """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
     FAILS_AT_READ = "fails-at-read"
-    """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
+    """The start is fine; the first read of a file that cannot be opened, or its deletion, takes the log dir offline."""
     LEADER_FAILS = "leader-fails"
     """The broker fails when it becomes the partition's leader; others may stay without a leader, too."""
     UNSERVED = "unserved"

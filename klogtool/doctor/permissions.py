@@ -4,12 +4,13 @@ The owner of recovery-point-offset-checkpoint, which a broker writes anew each m
 file, the owner of the log dir. A broker 4.3.1 was asked as another user than root: it opens the
 `.log` and the `.txnindex` of every segment, and the indexes of the active and of recovered segments, for writing, and
 the log dir goes offline where it may not. It replaces checkpoints, snapshots and partition.metadata by renaming a new
-file, so nobody has to write these; but the folder has to take the new file, at the latest when the broker becomes the
-leader.
+file (`.tmp`, which must not be there as somebody else's), so nobody has to write these; but the folder has to take the
+new file, at the latest when the broker becomes the leader.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
+_NEW = ".tmp"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
@@ -58,10 +60,15 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
         if name in log.draft.before and not _may(file, log_dir, *_WRITE):
             is_index = name.endswith(tuple(kind.value for kind in _INDEXES))
             return _denied(file, "FileNotFoundException" if is_index else "AccessDeniedException")
+    new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{_NEW}")
     if not _may(path, log_dir, *_WRITE):
-        # What it cannot make there, it names: a checkpoint is written to a new file first (CheckpointFile.write).
-        new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}.tmp")
-        return _denied(new_file, "FileNotFoundException", path)
+        return _denied(new_file, "FileNotFoundException", path)  # what it cannot make there, it names
+    if os.path.basename(new_file) in log.draft.folders and Partition(path).state.is_current:
+        stop = offline("FileNotFoundException", f"{new_file} ({os.strerror(errno.EISDIR)})")
+        cure = move_out_of_partition(new_file)
+        return Ahead(new_file, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=cure)
+    if os.path.isfile(new_file) and not _may(new_file, log_dir, *_WRITE):
+        return _denied(new_file, "FileNotFoundException")
     for name in _read(log):
         file = os.path.join(path, name)
         if not _may(file, log_dir, *_READ):
@@ -130,10 +137,13 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
         lock = os.path.join(log_dir, FileKind.LOCK.value)
         needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]
+        new_files = [f"{path}{_NEW}" for path in texts[:-1]]  # written half a minute after the start, or earlier
+        needed += [(path, _WRITE) for path in new_files if os.path.isfile(path)]
         needed += [(log_dir, _WRITE), *((path, _READ) for path in texts if os.path.isfile(path))]
         denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)
         if denied is not None:
-            yield _denied(denied, "AccessDeniedException")
+            is_new = denied.endswith(_NEW)
+            yield _denied(denied, "FileNotFoundException" if is_new else "AccessDeniedException")
 
 
 def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:

@@ -266,6 +266,19 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
                 yield fails_at_read(file, os.strerror(errno.EISDIR if draft.is_folder(name) else errno.ENXIO))
             elif is_there and name in draft.before and not may_write(file):
                 yield fails_at_read(file, "Permission denied")
+    for base in log.report.deleted_segments:
+        for kind in LAZY:
+            file = os.path.join(path, build_file_name(kind, base))
+            if os.path.basename(file) in draft.folders and os.listdir(file):
+                yield _fails_at_deletion(file)
+
+
+def _fails_at_deletion(file: str) -> Ahead:
+    """Return the point about a folder with something in it in place of an index of a segment that the start deletes. It
+    was renamed with the segment, which is deleted file.delete.delay.ms later (LogSegment.deleteIfExists)."""
+    stop = offline("DirectoryNotEmptyException", f"{file}.deleted")
+    cure = move_out_of_partition(file)
+    return Ahead(file, What.FAILS_AT_READ, AheadCause.DELETION_FAILS(), stop=stop, cure=cure)
 
 
 def fails_at_read(file: str, reason: str) -> Ahead:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from asking_doctor import ahead, asked, starts, wounded
-from startup import UNCLEAN, Scenario, T, U, both, in_place_of, nothing, side
+from startup import POINTS, UNCLEAN, Scenario, T, U, both, flipped, gone, in_place_of, log, nothing, side
 
 Path = pathlib.Path
 D0 = "d0/__transaction_state-0"
@@ -62,6 +62,25 @@ def test_nobody_knows_whether_the_log_dir_stays_online(tmp_path: Path, wound: Ca
     assert partitions[Path(D0).name]["served"] is True
     (option,) = [row for row in rows if row["type"] == "option"]
     assert f"--segment 11 --only {kind}" in option["command"] or "chmod u+rw" in option["command"]
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_a_full_folder_of_a_deleted_segment_fails_a_minute_later(tmp_path: Path, kind: str, is_full: bool) -> None:
+    """A broker 4.3.1 was asked: DirectoryNotEmptyException in the task that deletes the files."""
+    file = side(22, kind)
+
+    def fill(disks: Path) -> None:
+        if is_full:
+            (disks / file / "inside").write_bytes(b"")
+
+    scenario = Scenario(
+        both(UNCLEAN, gone(f"d1/{POINTS}"), flipped(log(11), 70), in_place_of(file), fill), "loses-data"
+    )
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    assert ((file, "fails-at-read") in ahead(rows, disks)) is is_full
+    assert claims(rows, "log-dir")["d1"]["online"] is (None if is_full else True)
 
 
 def test_root_may_write_what_nobody_may(tmp_path: Path) -> None:

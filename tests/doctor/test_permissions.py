@@ -21,10 +21,13 @@ TAKES_OFFLINE = (
     (T, 0o555),
     (NEWEST, 0o000),
     (f"{T}/leader-epoch-checkpoint", 0o000),
+    (f"{T}/leader-epoch-checkpoint.tmp", 0o444),
     (f"{T}/partition.metadata", 0o000),
     ("d1/.lock", 0o444),
     ("d1", 0o555),
     ("d1/replication-offset-checkpoint", 0o000),
+    ("d1/replication-offset-checkpoint.tmp", 0o444),
+    ("d1/recovery-point-offset-checkpoint.tmp", 0o444),
 )
 IS_FINE = (
     (NEWEST, 0o444),

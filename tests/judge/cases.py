@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from kafka.kafka import scratch_folder
 
-from . import batch_faults, content_faults, dir_faults, file_faults, misplaced_faults, text_faults
+from . import batch_faults, content_faults, dir_faults, file_faults, misplaced_faults, restore_faults, text_faults
 from .bases import COUNT, COUNT_COMPACTED, FED, INTERNAL, KILLED, LOG_DIRS, MANY, MANY_COMPACTED, STATES, base_of
 from .claims import Claims, claims_of
 from .comparison import Difference, before_start, differences
@@ -26,8 +27,9 @@ IN_PARTITIONS = [
     *misplaced_faults.MENU,
     *content_faults.MENU,
     *text_faults.IN_PARTITIONS,
+    *restore_faults.IN_PARTITIONS,
 ]
-OF_LOG_DIRS = [*dir_faults.MENU, *text_faults.IN_LOG_DIRS]
+OF_LOG_DIRS = [*dir_faults.MENU, *text_faults.IN_LOG_DIRS, *restore_faults.IN_LOG_DIRS]
 ANYWHERE = [*IN_PARTITIONS, *OF_LOG_DIRS]
 IN_LOG_DIRS = [*OF_LOG_DIRS, (file_faults.cut_log, 3), (file_faults.older_partition, 3)]
 # What each of the many partitions is a copy of.
@@ -61,8 +63,9 @@ def a_place() -> Iterator[Path]:
 
 
 def copied(root: Path, target: Path) -> Path:
-    """Another copy of the log dirs: doctor and broker each have their own."""
-    return Path(shutil.copytree(root, target, symlinks=True))
+    """Another copy of the log dirs, hard links too: doctor and broker each have their own."""
+    subprocess.run(["cp", "-a", str(root), str(target)], check=True)
+    return target
 
 
 def older_than(base: Path, state: str) -> list[Path]:

@@ -157,7 +157,8 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
     """Where each folder is now: under its name, or (since it is a stray) with a suffix."""
     for folder in folders:
         here = work / folder
-        places = [here, *here.parent.glob(f"{here.name}.*-stray"), *here.parent.glob(f"{here.name}.*-delete")]
+        # Of two files of one name that counts which is here: the folder may have had a -delete beside it before.
+        places = [*here.parent.glob(f"{here.name}.*-stray"), *here.parent.glob(f"{here.name}.*-delete"), here]
         found = [place for place in places if place.is_dir()]
         there = [batch for place in found for batch in (*batches_of(place), *batches_set_aside(place))]
         truth.kept[folder] = records_of(there) | doubtful_of(there)
