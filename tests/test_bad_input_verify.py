@@ -190,7 +190,7 @@ def test_what_goes_while_it_is_read(log_dir: Path, change: Callable[[Path], None
 LATE = """
 import os, signal, sys
 from klogtool import interrupts
-from klogtool.cli.guard import guarded
+from klogtool.cli.main import guarded
 
 interrupts.leave_quietly()
 end_work = interrupts.end_work

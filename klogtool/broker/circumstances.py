@@ -16,8 +16,7 @@ from msgspec import Struct, field, to_builtins
 
 from klogtool.broker.causes import LoadNote
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, NEVER_TIERED, ClusterConfig, layers_of
-from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
-from klogtool.broker.provided_settings import provided_names
+from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, provided_names, settle, value_text
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError

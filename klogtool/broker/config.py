@@ -8,6 +8,7 @@ transaction.partition.verification.enable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -282,3 +283,17 @@ def is_harmless(name: str, text: str) -> bool:
     field = next(field for field, names in _NAMES.items() if name in dict(names))
     are_words = _TYPES[field] in ("str", "tuple[str, ...]")
     return _WORDS.issuperset(text.split(",")) if are_words else _fits(name, text)
+
+
+# Settings of a file that a config provider replaces when a broker starts (ConfigTransformer, AbstractConfig): nobody
+# here knows the broker's environment, files and vaults.
+PROVIDERS = "config.providers"
+_VARIABLE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")  # ConfigTransformer.DEFAULT_PATTERN
+
+
+def provided_names(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the settings with a value like ${env:NAME} that one of the file's providers replaces."""
+    providers = {name.strip() for name in settings.get(PROVIDERS, "").split(",")} - {""}
+    if not providers:
+        return frozenset()
+    return frozenset(name for name, value in settings.items() if providers.intersection(_VARIABLE.findall(value)))

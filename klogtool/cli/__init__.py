@@ -1,7 +1,6 @@
 """The command line: one module for each command.
 
 main                  finds the command, and runs it
-guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
 output                stdout, stderr; the second line of an error: what to do
 show                  what all commands share that show an answer: text, JSON Lines, refusals
@@ -19,9 +18,8 @@ loading               what all commands share that load a partition to read it
 gentle_reading        where a broker uses what is read: a note, and gentle reading
 
 doctor                klogtool doctor
-verify                klogtool verify: options
+verify                klogtool verify: options, the work
 verify_settings       klogtool verify: settings of a file and of the command line
-verifying             klogtool verify: the work
 verify_faces          klogtool verify: text, JSON, counts, and reports for CI systems
 scrub                 klogtool scrub
 recover               klogtool recover

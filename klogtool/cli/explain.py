@@ -17,8 +17,15 @@ from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recogni
 from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError
 from klogtool.escape import escaped, quoted
-from klogtool.render.explained import Explanation, explain, explanation_text, list_text
-from klogtool.render.situations import messages_text, recognised_row, recognised_text
+from klogtool.render.explained import (
+    Explanation,
+    explain,
+    explanation_text,
+    list_text,
+    messages_text,
+    recognised_row,
+    recognised_text,
+)
 from klogtool.verify.findings import KINDS
 
 COMMAND = "explain"

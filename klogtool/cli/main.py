@@ -5,19 +5,30 @@ A command is imported when it is used, so that an extra that one command needs i
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
+from klogtool import interrupts
 from klogtool.cli.commands import Commands, meant_by
-from klogtool.cli.guard import guarded, note_slow_reader
-from klogtool.cli.output import note
-from klogtool.cli.status import INTERRUPTED, USAGE, remember_arguments
+from klogtool.cli.output import (
+    STDOUT_NAME,
+    ReaderGone,
+    error_lines,
+    forget_stdout,
+    hold_streams,
+    note,
+    stdout_lost,
+    traceback_lines,
+)
+from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, USAGE, remember_arguments, status_of
 from klogtool.cli.version import version_text
+from klogtool.errors import KlogError
 
 GROUPS = {  # by heading of --help: the line of each command
     "Look (nothing is written)": {
@@ -226,3 +237,71 @@ def _unabbreviated(wrong: click.ClickException) -> str | None:
     names = [name for parameter in wrong.ctx.command.get_params(wrong.ctx) for name in parameter.opts]
     meant = [f"'{name}'" for name in names if name.startswith(wrong.option_name)]
     return f"No such option '{wrong.option_name}'. Did you mean {' or '.join(meant)}?" if meant else None
+
+
+def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
+    """Return the exit status of the work: its result, or the status of its error. debug: show where an error came
+    from."""
+    hold_streams()
+    try:
+        status = _status_of(work, debug=debug)
+        interrupts.end_work()
+    except KeyboardInterrupt:  # a signal while the error was told, or on the way out; there is one at most
+        interrupts.end_work()
+        status = INTERRUPTED
+    stdout_lost()  # an earlier error has been told already; Python is to tell no other
+    return status
+
+
+def _status_of(work: Callable[[], object], *, debug: bool) -> int:
+    try:
+        interrupts.begin_work()
+        status = work()
+        sys.stdout.flush()
+        return status if isinstance(status, int) else DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ReaderGone, BrokenPipeError):
+        forget_stdout()
+        return READER_GONE
+    except (KlogError, OSError, MemoryError, ImportError, SystemError) as error:
+        return _failed(error, debug=debug)
+
+
+def note_slow_reader() -> None:
+    """Note, once, that the kernels are not built."""
+    from klogtool import kernels  # imports much
+
+    if not kernels.is_built():
+        note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
+
+
+def _failed(error: KlogError | OSError | MemoryError | ImportError | SystemError, *, debug: bool) -> int:
+    if debug:
+        note(*traceback_lines(error))
+    if isinstance(error, KlogError):
+        note(*error_lines(error))
+        return status_of(error)
+    if isinstance(error, MemoryError):
+        note("klogtool: out of memory")
+    elif isinstance(error, SystemError):  # an import that found no memory; else a fault of Python or of an extension
+        note("klogtool: out of memory, or an internal error of Python (--debug shows where)")
+    elif isinstance(error, ImportError):  # a part that is loaded late: it is broken, or does not fit into memory
+        note(f"klogtool: cannot load a part of it: {error}")
+    elif _is_of_stdout(error):
+        note(f"klogtool: stdout{' is closed' if error.errno == errno.EBADF else ': ' + _reason(error)}")
+    else:
+        named = [os.fsdecode(error.filename)] if isinstance(error.filename, str | bytes) else []
+        note(": ".join(["klogtool", *named, _reason(error)]))
+    return COULD_NOT
+
+
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether stdout took no more. What click writes, such as --help, is not named in its error."""
+    if error.filename is None:
+        return stdout_lost() or error.errno in (errno.ENOSPC, errno.EBADF)
+    return bool(error.filename == STDOUT_NAME)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -14,8 +14,7 @@ from msgspec.structs import fields
 
 from klogtool import clock
 from klogtool.broker.circumstances import Circumstances, server_log_dirs
-from klogtool.broker.config import KNOWN_NAMES, check_names, check_section, log_config
-from klogtool.broker.provided_settings import provided_names
+from klogtool.broker.config import KNOWN_NAMES, check_names, check_section, log_config, provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties

@@ -19,8 +19,7 @@ from klogtool.cli.spark_options import OnSpark, absolute, on_spark
 from klogtool.cli.status import DONE
 from klogtool.disk.facts import check_saving_place
 from klogtool.parameters import Unit, parameter
-from klogtool.render.inventory import inventory_text, totals_of
-from klogtool.render.inventory_page import inventory_page
+from klogtool.render.inventory import inventory_page, inventory_text, totals_of
 from klogtool.spark.inventory import find_fleet, take_inventory, write_inventory
 
 COMMAND = "spark inventory"

@@ -7,5 +7,4 @@ copy_log        one copy, read at a cursor: bytes, items, damage
 leadership      which copy a leader keeps, by Kafka's rule
 
 record_hash     a digest of a partition's records, the same for every copy of them
-digest_spans    the rows of that digest, span by span
 """

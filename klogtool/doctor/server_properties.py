@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import METADATA_LOG_DIR, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.provided_settings import provided_names
+from klogtool.broker.config import provided_names
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.causes import Reason
 from klogtool.doctor.absent import named_twice

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from msgspec import Struct
 
-from klogtool.broker.provided_settings import PROVIDERS, provided_names
+from klogtool.broker.config import PROVIDERS, provided_names
 from klogtool.broker.releases import Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int

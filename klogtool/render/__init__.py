@@ -34,8 +34,7 @@ Findings:
     metrics            results of verify, scrub and doctor for Prometheus
     ci/                findings in the formats of CI systems: JUnit, SARIF, GitHub, GitLab
     worst_first        many findings: the most dangerous first, and a tally
-    explained          the full explanation of a finding, from docs/findings.md
-    situations         what a message of a broker's log means, and the messages that klogtool knows
+    explained          the full explanation of a finding, from docs/findings.md; what a message of a broker means
 
 Plans, as each command shows them:
 
@@ -68,8 +67,7 @@ Other answers:
     fleet_plan         `fleet plan`, `fleet apply`, `fleet check`
     fleet_restored     `fleet check --restored`
     spark_text         the commands on Spark, and export: counts and tables
-    inventory          spark inventory
-    inventory_page     spark inventory as an HTML page
+    inventory          spark inventory, also as an HTML page
     html_page          what HTML pages have in common: the frame, tables, colours; page.css has their style
 
 Words and terminals:

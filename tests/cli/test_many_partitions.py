@@ -171,13 +171,13 @@ def test_verify_shows_the_worst_and_counts_the_others(
 def test_what_was_found_before_an_error_is_shown(
     klogtool: KlogTool, log_dir: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from klogtool.cli import verifying
+    from klogtool.cli import verify
 
     def interrupted(*_: object) -> object:
         yield finding("batch-crc", f"{log_dir}/t-0/{LOG}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verifying, "verify", interrupted)
+    monkeypatch.setattr(verify, "verify", interrupted)
     done = klogtool("verify", log_dir, folder=log_dir)
     assert done.status == 130
     assert lines(done)[0] == f"error    t-0/{LOG}"

@@ -139,7 +139,7 @@ def test_batches_out_of_order_are_damage(tmp_path: Path) -> None:
 
 
 def test_several_threads_give_the_same_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("klogtool.copies.digest_spans.SPAN_BYTES", 1000)
+    monkeypatch.setattr("klogtool.copies.record_hash.SPAN_BYTES", 1000)
     rng = random.Random(3)
     copy = Copy(random_records(rng, 400), rng).write(tmp_path / "t-0")
     assert digest_of(copy, jobs=3) == digest_of(copy, jobs=1)

@@ -224,7 +224,7 @@ def test_a_read_only_file_system(small_disk: pathlib.Path) -> None:
 APPLY = [
     "import sys; sys.path[:0] = sys.argv[1:3]",
     "import pathlib, made",
-    "from klogtool.cli.guard import guarded",
+    "from klogtool.cli.main import guarded",
     "from klogtool.plans import decisions",
     "from klogtool.cli.writing import decide_and_carry_out",
     "decisions.DECISIONS['test'] = 'made'",

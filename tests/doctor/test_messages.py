@@ -22,7 +22,7 @@ from klogtool.cli.main import COMMANDS
 from klogtool.doctor.messages import MOST_CHARACTERS, literals_of, pattern_of, recognise, similar, situation_of
 from klogtool.doctor.situation import Outcome, Situation, situations
 from klogtool.doctor.where import Where
-from klogtool.render.situations import OUTCOMES
+from klogtool.render.explained import OUTCOMES
 from klogtool.verify.findings import KINDS, Kind
 from klogtool.verify.stops import refuses
 

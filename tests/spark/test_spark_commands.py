@@ -25,8 +25,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.opened import open_path
 from klogtool.plans.compact import CompactQuestion
-from klogtool.render.inventory import InventoryRow, inventory_text, totals_of
-from klogtool.render.inventory_page import inventory_page
+from klogtool.render.inventory import InventoryRow, inventory_page, inventory_text, totals_of
 from klogtool.render.spark_text import findings_text
 from klogtool.spark.compacting import compact_with_spark, find_folders, of_topics
 from klogtool.spark.inventory import find_fleet, inventory_schema, take_inventory, write_inventory

@@ -4,7 +4,6 @@ transaction_state  the state of transactional ids, replayed from a partition of 
 coordinators       the coordinators at hand: all partitions of `__transaction_state` in some log dirs
 open_transactions  open transactions of a partition, and whether somebody will still end them
 transaction_parts  each transaction of one partition with its markers, for the audit
-decided_ends       what coordinators decided, and when
 audit              transactions that the logs show torn, lost or wrongly ended
 coordinator_load   where a coordinator's load of its partition ends
 committed_offsets  offsets that groups have committed, from `__consumer_offsets`, at any time
