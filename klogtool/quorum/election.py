@@ -266,6 +266,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     is_refused = any(seat.controller.replay_refusal is not None for seat in eligible)
     causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
+    causes += [ElectionCause.STRANGE_LEADER] * (bool(sure) and any(seat.misleads for seat in seats))
     causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
@@ -440,13 +441,15 @@ def _known_leader(controller: Controller) -> tuple[int, int] | None:
 
 def _tells_otherwise(other: Controller, controller: Controller) -> bool:
     """Return whether another one names a leader of the epoch of which this one knows another leader: as an answer to
-    its first fetch, or because it resigns as the leader that it was (KafkaRaftClient.pollResigned)."""
+    its first fetch, or because it resigns as the leader that it was (KafkaRaftClient.pollResigned). One whose leader is
+    no voter asks any that its settings name (KafkaRaftClient.pollUnattached)."""
     theirs, known = _known_leader(other), _known_leader(controller)
     if theirs is None or known is None or theirs[0] != known[0] or theirs[1] == known[1] or _stop(other) is not None:
         return False
     if other.cluster_id != controller.cluster_id:
         return False
-    follows = known[1] == other.node_id and any(voter.id == other.node_id for voter in voters_of(controller) or ())
+    is_voter = any(voter.id == known[1] for voter in voters_of(controller) or ())
+    follows = known[1] == other.node_id if is_voter else known[1] != controller.node_id
     resigns = theirs[1] == other.node_id and any(voter.id == controller.node_id for voter in voters_of(other) or ())
     return follows or resigns
 
@@ -519,6 +522,7 @@ def _is_its_leader(controller: Controller, leader: Controller) -> bool:
         return False  # it has forgotten the leader
     own_epoch = _last_epoch(leader)
     knows = own is not None and own.leader_epoch == own_epoch and own.leader_id >= 0
+    knows = knows and not _starts_as_candidate(leader)
     return state.leader_epoch > own_epoch or (state.leader_epoch == own_epoch and not knows)
 
 

@@ -90,7 +90,7 @@ class CheckpointCause(Cause):
 class LogDirCause(Cause):
     """What is wrong with a log dir, or with several of one broker."""
 
-    FOLDER, NO_PARTITION_NAME, FOREIGN_FILE, UNCLEAN, NO_META_PROPERTIES, NO_ID, RESERVED = some(7)
+    FOLDER, NO_PARTITION_NAME, FOREIGN_FILE, UNCLEAN, NO_META_PROPERTIES, NO_ID, RESERVED, MARKER_FOLDER = some(8)
     OTHER_ID, ALSO_IN, MISPLACED, MISPLACED_OF, MAY_BE_OF = some(5)
 
 

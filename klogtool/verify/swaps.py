@@ -270,9 +270,11 @@ def _add_rows(file: LogFile, rows: array[int], offsets_of_log: LogOffsets) -> No
     start = end = 0  # of what waits
     was_control = False
     for magic, first, last, count, attributes, position in zip(*(rows[n::_WIDTH] for n in _COLUMNS), strict=True):
-        first = last if first == NOT_TOLD and magic < CURRENT_MAGIC else first
-        is_control = bool(attributes & CONTROL_BIT)
-        if magic >= CURRENT_MAGIC and count != last - first + 1 and (offsets := _record_offsets(file, position)):
+        is_wrapper = magic < CURRENT_MAGIC and first == NOT_TOLD  # perhaps of several messages
+        first = last if is_wrapper else first
+        is_control = magic >= CURRENT_MAGIC and bool(attributes & CONTROL_BIT)
+        has_gaps = magic >= CURRENT_MAGIC and count != last - first + 1
+        if (is_wrapper or has_gaps) and (offsets := _record_offsets(file, position)):
             for offset in offsets:
                 offsets_of_log.add(offset, offset, is_control=is_control)
         elif first == end and is_control is was_control and start < end:

@@ -93,6 +93,9 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
         if not is_visible_to_java(name):
             yield Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_FOUND())
             continue
+        if name == FileKind.CLEAN_SHUTDOWN.value:
+            yield from _verify_marker_folder(path, log_dir)
+            continue
         if name in _ROOT_NAMES:
             cure, stop = move_out(path, log_dir.path), _foreign(path, name)
             yield Finding(Kind.UNREADABLE, path, LogDirCause.FOLDER(), cured_by=cure, stop=stop)
@@ -110,6 +113,14 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
         yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())
 
 
+def _verify_marker_folder(path: str, log_dir: LogDir) -> Iterator[Finding]:
+    """Yield a finding if the marker is a folder with something in it: a broker cannot delete it, and tries before it
+    looks at folders (LogManager.loadLogs). An empty one is deleted as a file is."""
+    if os.listdir(path):
+        stop, cure = offline("DirectoryNotEmptyException", path), move_out(path, log_dir.path)
+        yield Finding(Kind.UNREADABLE, path, LogDirCause.MARKER_FOLDER(), cured_by=cure, stop=stop)
+
+
 def _foreign(path: str, name: str) -> Stop:
     form = "topic-partition or topic-partition.uniqueId-delete (if marked for deletion)"
     return refuses(
@@ -121,7 +132,7 @@ def _foreign(path: str, name: str) -> Stop:
 
 def _verify_clean_marker(path: str) -> Iterator[Finding]:
     """Yield a finding if the marker exists but cannot be read: a broker only checks that it exists."""
-    if os.path.lexists(path):
+    if os.path.lexists(path) and not os.path.isdir(path):
         try:
             with LogFile(path):
                 return

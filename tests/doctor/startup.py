@@ -263,6 +263,10 @@ def header(name: str, batch: int, at: int, value: bytes, *, sound: bool = True) 
 CLEAN_DIRS: Mapping[str, Scenario] = {
     "2 clean": yes(nothing, told="Skipping recovery of 2 logs from"),
     "2 a marker of 0 bytes": yes(put(f"d1/{MARKER}", b"")),
+    "2 a marker that is an empty folder": yes(in_place_of(f"d1/{MARKER}"), told="Skipping recovery of 2 logs from"),
+    "2 a marker that is a folder with a file": offline(
+        both(in_place_of(f"d1/{MARKER}"), put(f"d1/{MARKER}/x", b"")), f"d1/{MARKER}"
+    ),
     "2 no marker": yes(UNCLEAN, told="Recovering 2 logs from"),
     "2 no marker anywhere": yes(gone(f"d0/{MARKER}", f"d1/{MARKER}")),
     "2 no marker, no recovery points": yes(FROM_ZERO, told="Recovering unflushed segment 0."),

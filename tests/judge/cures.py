@@ -22,6 +22,7 @@ OF_REACH = LASTING - {Witness.INDEX}
 PARTITION = re.compile(r"\w+-\d+")
 EXCLUDING = re.compile(r"options (\d+) and \d+ exclude each other")
 SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")
+NO_CLAIMS = Claims(None)
 DRAWS = 20  # of log dirs with a few faults, most have an option
 
 
@@ -81,7 +82,7 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
     if truth.is_up:
         for number, path in chosen.items():
             if number in claims.options and is_plain(path) and path in before:
-                outcome.differences += list(about_option(path, claims.options[number], before[path], truth))
+                outcome.differences += list(about_option(path, claims.options[number], before[path], truth, after))
                 outcome.differences += list(about_witness(path, claims.options[number], claims, after, before[path]))
     return outcome
 
@@ -152,15 +153,20 @@ def _bytes_of(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -> Iterator[Difference]:
-    """Offsets that are to be readable are, others are not; and as many records are lost as the option says."""
+def about_option(
+    path: str, claim: OptionClaim, before: Before, truth: Truth, after: Claims = NO_CLAIMS
+) -> Iterator[Difference]:
+    """Offsets that are to be readable are, others are not; and as many records are lost as the option says. after: the
+    claims that follow it. What a folder of the same partition in another log dir hides is told there, and not lost."""
     reading = truth.reading(path)
     if not reading or reading.error or not reading.is_complete:
         return
     name, served = f"{path} option {claim.number}", {record.offset for record in reading.records}
     # Under whatever name, and offset: an option may give a folder another one, and correct a base offset.
     digests = {record.digest for other in truth.read.values() for record in other.records}
-    lost = {record for record in before.records if record.digest not in digests}
+    others = [each for name, each in after.partitions.items() if name != path and Path(name).name == Path(path).name]
+    hidden = [span for each in others for span in each.hidden.ranges]
+    lost = {record for record in before.records if record.digest not in digests and not is_in(record.offset, hidden)}
     if claim.readable is not None:
         unread = sorted(record.offset for record in lost if is_in(record.offset, claim.readable))
         unsaid = sorted(offset for offset in served if not is_in(offset, claim.readable))

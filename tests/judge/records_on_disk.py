@@ -150,7 +150,8 @@ def _doubtful(entry: Entry, file: str) -> Batch:
         if entry.magic < 2:
             message = parse_message(entry)
             inner = inner_messages(message) if entry.codec else [message]
-            found += [_found_in_message(entry, each) for each in inner]
+            shift = message.offset - inner[-1].offset if entry.magic and inner else 0
+            found += [_found_in_message(entry, replace(each, offset=each.offset + shift)) for each in inner]
         else:
             found += _walk_found(entry)
     first = entry.value("base_offset" if entry.magic == 2 else "offset")

@@ -210,6 +210,41 @@ def test_a_leader_that_is_no_voter(tmp_path: Path) -> None:
     assert judged(Disk(tmp_path / "alone", 1).voters(voter(1)).records(3).state(1, 7, 900)).is_sound
 
 
+def test_who_knows_a_leader_that_is_no_voter_asks_anybody(tmp_path: Path) -> None:
+    """Measured, 3.9.2, twice of ten times: nodes 1 to 4 asked node 5, which led and was removed, and all four ended
+    ("leader OptionalInt[2] and epoch 3 which is inconsistent with current leader OptionalInt[5]")."""
+    voters = [voter(n) for n in range(1, 6)]
+    disks = [Disk(tmp_path, n).voters(*voters).records(3) for n in range(1, 6)]
+    for disk in disks[:4]:
+        disk.voters(*voters[:4]).state(1, 5, 3)
+    disks[4].state(1, 2, 3)
+    election = judged(*disks)
+    assert election.outcome is ElectionOutcome.UNKNOWN
+    assert ElectionCause.LEADERS_DIFFER in election.causes
+    assert all(seat.hears_otherwise for seat in election.seats)
+
+
+def test_a_candidate_that_others_take_for_the_leader(tmp_path: Path) -> None:
+    """It voted for itself, which counts more than the leader that it names (QuorumState.initialize). Measured, 4.4.0:
+    node 3 ended ("Cannot transition to Follower with leader 3 and epoch 2 since it matches the local node.id")."""
+    disks = [Disk(tmp_path, n).voters(*THREE).records(3).state(1, 3, 2) for n in (1, 2, 3)]
+    disks[2].state(1, 1, 2, voted=3)
+    election = judged(*disks)
+    assert [seat.forgot for seat in election.seats] == [False, False, True]
+    assert ElectionCause.FORGOT_EPOCH in election.causes
+
+
+def test_a_majority_that_knows_such_a_leader_is_said_to_end_others(tmp_path: Path) -> None:
+    """Measured, 4.4.0: one of the three led, and nodes 4 and 5 had ended ("Unknown leader endpoints")."""
+    disks = [Disk(tmp_path, n).voters(*map(voter, range(1, 6))).records(3) for n in range(1, 6)]
+    for disk in disks[:3]:
+        disk.state(1, 7, 900)
+    election = judged(*disks)
+    assert (election.outcome, election.is_sound) == (ElectionOutcome.ELECTED, False)
+    assert ElectionCause.STRANGE_LEADER in election.causes
+    assert [seat.misled for seat in election.seats] == [False, False, False, True, True]
+
+
 def test_a_leader_that_resigns_is_not_known_to_a_new_disk(tmp_path: Path) -> None:
     """Measured, twice of three times on a busy machine: nodes 2 and 3 were asked before they had asked, and ended
     ("Unknown leader endpoints"); started again, they voted."""

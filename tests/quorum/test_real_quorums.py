@@ -121,6 +121,21 @@ def state_of_another_cluster(nodes: Nodes) -> None:
     (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(QuorumState(1, 7, 900, -1, bytes(16))))
 
 
+def known_to_three(nodes: Nodes) -> None:
+    """Nodes 1 to 3 name such a leader: each of the others that asks one of them ends."""
+    for node in (1, 2, 3):
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(QuorumState(1, 7, 900, -1, bytes(16))))
+
+
+def its_leader_was_removed(nodes: Nodes) -> None:
+    """Nodes 1 to 4 have removed node 5, which led; it does not know of either."""
+    epoch = log_of(nodes, 1).position.epoch
+    for node in (1, 2, 3, 4):
+        append_voters(nodes, node, voters_of(nodes, [1, 2, 3, 4]))
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(QuorumState(1, 5, epoch, -1, bytes(16))))
+    (nodes.metadata(5) / "quorum-state").write_bytes(build_quorum_state(QuorumState(1, 2, epoch, -1, bytes(16))))
+
+
 def another_list(nodes: Nodes) -> None:
     """Node 3 does not name node 2."""
     named = nodes.settings[3]["controller.quorum.voters"].split(",")
@@ -195,6 +210,9 @@ STATES = {
     "three of five are empty, with their old ids": State(
         five("4.3.1"), each((3, no_metadata), (4, no_metadata), (5, no_metadata)), "elected"
     ),
+    "three of five name a leader that is no voter": State(five("4.4.0"), known_to_three, "elected"),
+    "one of five led, and was removed": State(five("3.9.2"), its_leader_was_removed, "unknown"),
+    "the same in 4.4.0": State(five("4.4.0"), its_leader_was_removed, "unknown"),
     "two controllers began anew": State(three("4.3.1"), begun_anew, "elected"),
     "a removed voter with a vote for itself": State(three("3.9.2"), each((3, removed)), "elected"),
     "a small file beside the log is damaged": State(three("4.4.0"), each((1, garbage_side_file)), "never", (1, 2)),
