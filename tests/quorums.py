@@ -104,11 +104,12 @@ class Disk:
 
 
 def properties(node_id: int, *more: str, roles: str = "controller", port: int | None = None) -> dict[str, str]:
+    listeners = {"controller": f"CONTROLLER://localhost:{port or 9000 + node_id}", "broker": "PLAINTEXT://:9092"}
     lines = (
         f"process.roles={roles}",
         f"node.id={node_id}",
         "controller.listener.names=CONTROLLER",
-        f"listeners=CONTROLLER://localhost:{port or 9000 + node_id},PLAINTEXT://:9092",
+        f"listeners={','.join(listeners[role] for role in roles.split(','))}",
         *(more or (f"controller.quorum.bootstrap.servers=localhost:{9000 + node_id}",)),
     )
     return dict(line.split("=", 1) for line in lines)

@@ -5,6 +5,9 @@ All of it works on a draft of a partition dir. Nothing here writes, prints or re
     config          settings of a topic and its broker, under Kafka's names
     cluster_config  a topic's settings from all sources: the options, the cluster's metadata, Kafka's defaults
     circumstances   what a broker knows of a partition beside its dir: settings, time, checkpoints, clean stop
+    server_settings   what the settings of a process may be, one by one: Kafka's own table
+    server_listeners  where a process listens, and whom it asks, by its settings
+    server_rules      what the settings of a process may be together
     causes          notes on how a log is loaded, and why segments stay
     releases        what differs between releases of Kafka: a named rule for each difference
     decompressed_sizes  records of compressed batches that are larger than a broker reads

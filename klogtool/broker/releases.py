@@ -101,6 +101,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     passes_over_states: bool = True
     cordons_log_dirs: bool = True
     least_segment_bytes: int = 1 << 20
+    deprecates_broker_id: bool = False
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -115,6 +116,7 @@ _V4_4_0 = replace(
     feature_levels=FeatureLevels(share_version=2),
     reads_zero_checkpoint=True,
     reads_whole_txn_version=True,
+    deprecates_broker_id=True,
 )
 _V4_2_0 = replace(
     _V4_3_1,

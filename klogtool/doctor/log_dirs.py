@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.server_rules import BROKER
+from klogtool.broker.server_settings import ROLES
 from klogtool.causes import Reason
 from klogtool.doctor.absent_partitions import has_all_of
 from klogtool.doctor.answers import Ahead, What, ahead_of
@@ -31,7 +33,6 @@ from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.quorum.settings import BROKER, ROLES
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity import IdentityKind

@@ -12,13 +12,14 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances, data_log_d
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
+from klogtool.broker.server_rules import CONTROLLER
+from klogtool.broker.server_settings import ROLES
 from klogtool.errors import KlogError
 from klogtool.format.names import OFFSET_CHECKPOINTS, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
-from klogtool.quorum.settings import CONTROLLER, ROLES
 from klogtool.verify.identity import TopicIds
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.server_rules import BROKER, CONTROLLER
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
@@ -24,13 +25,7 @@ from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
-from klogtool.quorum.settings import (
-    ANY_HOST,
-    BROKER,
-    CONTROLLER,
-    REGISTRATION_TIMEOUT_MS,
-    is_loopback,
-)
+from klogtool.quorum.settings import ANY_HOST, REGISTRATION_TIMEOUT_MS, is_loopback
 from klogtool.verify.cures import FROM_A_CONTROLLER
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters

@@ -13,6 +13,7 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.metadata.quorum import Quorum
+from klogtool.broker.server_rules import BROKER, CONTROLLER
 from klogtool.fleet.collected import Collected, LogDirFacts, MetadataFacts, ToldElection
 from klogtool.fleet.node_starts import Foreseen
 from klogtool.format.identity import QuorumState
@@ -20,7 +21,7 @@ from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.uuids import parse_uuid
 from klogtool.quorum.controllers import Controller, MetadataLog, Position
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
-from klogtool.quorum.settings import BROKER, CONTROLLER, QuorumSettings
+from klogtool.quorum.settings import QuorumSettings
 
 _NOWHERE = Endpoint("", "", 0)  # a voter of a static quorum: its settings say where it is
 

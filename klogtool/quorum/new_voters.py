@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum, is_key_of
+from klogtool.broker.server_rules import CONTROLLER
 from klogtool.causes import Text
 from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
@@ -30,7 +31,7 @@ from klogtool.quorum.controllers import Controller, Position, count_metadata_rec
 from klogtool.quorum.cures import cures_with_these_voters, not_here
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.metadata_copies import CopiesApart, CopyTail, compare
-from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
+from klogtool.quorum.settings import ANY_HOST, QuorumSettings
 from klogtool.verify.cures import recover, salvage
 from klogtool.verify.verify_voters import with_directory_id
 

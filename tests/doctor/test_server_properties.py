@@ -10,8 +10,9 @@ import pytest
 from running import run_here
 from startup import HERE
 
-ROLES = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@h:9093\n"
-FILE = "process.roles=broker,controller\nnode.id={node}\ncontroller.quorum.voters={voters}\n{dirs}\n"
+LISTENERS = "controller.listener.names=C\nlisteners=PLAINTEXT://:9092,C://:9093\n"
+ROLES = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@h:9093\n" + LISTENERS
+FILE = "process.roles=broker,controller\nnode.id={node}\ncontroller.quorum.voters={voters}\n" + LISTENERS + "{dirs}\n"
 
 
 def asked(
@@ -207,6 +208,20 @@ def test_a_reserved_directory_id_in_the_words_of_a_release(
             "100000 for configuration log.segment.bytes: Value must be at least",
         ),
         ("3.9.2", ROLES + "log.segment.bytes=100000", None),
+        ("4.3.1", ROLES + "num.recovery.threads.per.data.dir=0", "Value must be at least 1"),
+        ("4.3.1", ROLES + "num.io.threads=eight", "Invalid value eight for configuration num.io.threads: Not a number"),
+        ("4.3.1", ROLES + "controller.quorum.fetch.timeout.ms=-1", "Value must be at least 0"),
+        ("4.0.1", ROLES + "controller.quorum.fetch.timeout.ms=-1", None),
+        ("4.3.1", ROLES.replace("controller.listener.names=C\n", ""), "Missing required configuration"),
+        ("4.3.1", ROLES.replace("names=C", "names=D"), "No security protocol defined for listener C"),
+        ("4.3.1", ROLES + "advertised.listeners=PLAINTEXT://0.0.0.0:9092", "cannot use the nonroutable meta-address"),
+        ("4.3.1", ROLES + "inter.broker.listener.name=INTERNAL", "Listener with name INTERNAL defined in"),
+        (
+            "4.3.1",
+            ROLES + "listener.security.protocol.map=C:PLAINTEXT",
+            "No security protocol defined for listener PLAIN",
+        ),
+        ("4.3.1", ROLES + "log.roll.ms=0", "log.roll.ms must be greater than or equal to 1"),
     ],
 )
 def test_settings_that_end_the_process_before_it_reads_a_log(

@@ -94,7 +94,7 @@ def test_a_controller_alone_has_no_replicas_to_be_taken_out(tmp_path: Path, role
     """It never writes the marker of a clean stop. Without settings nobody knows whether it is a broker, too."""
     level = "FeatureLevelRecord", 0, {"name": "eligible.leader.replicas.version", "featureLevel": 1}
     disk = Disk(tmp_path, 1).voters(voter(1)).records(1, message=level)
-    file = {**properties(1), "process.roles": roles} if roles else {}
+    file = properties(1, roles=roles) if roles else {}
     notes = [words(note) for note in diagnosed(disk.path, **file).notes]
     assert any("out of ISR" in note for note in notes) is is_told
 
@@ -105,10 +105,11 @@ def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone
     message = "Unable to register the broker because the RPC got timed out before it could be sent."
     leaderless = BrokerClaim(False, leader_elected=False, message=message)
     assert process(log_dir) == replace(leaderless, ends=True, ends_after_ms=60_000)  # the metadata has it as a broker
-    both = {"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "h:9093", "node.id": "1"}
+    servers = "controller.quorum.bootstrap.servers=h:9093"
+    both = properties(1, servers, roles="broker,controller")
     waits_longer = {"initial.broker.registration.timeout.ms": "120000"}
     assert process(log_dir, **both, **waits_longer) == replace(leaderless, ends=True, ends_after_ms=120_000)
-    alone, waits = both | {"process.roles": "controller"}, "Completed transition to Unattached"
+    alone, waits = properties(1, servers), "Completed transition to Unattached"
     assert process(log_dir, **alone) == replace(leaderless, ends=False, message=waits)
     assert process(log_dir, **both | {"controller.quorum.bootstrap.servers": ""}).error == "ConfigException"
 
@@ -286,16 +287,17 @@ def test_disks_and_settings_of_lone_controllers_beside_what_their_process_did() 
     [
         ("k1-voters-three", "the voters were 1: a leader needs 2 of those"),
         ("k3-voters-differ", "but the voters were 1, 2, 3"),
-        ("d3-control process.roles=broker", "node 1 is a voter by the metadata log"),
+        ("d3-control process.roles=broker listeners=PLAINTEXT://:9092", "node 1 is a voter by the metadata log"),
         ("d3-control controller.quorum.bootstrap.servers=h:9", "this node finds no leader"),
         ("d3-control controller.quorum.voters=1@h:9", "those of the log count"),
     ],
 )
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs ../shared: it has the disks of real quorums")
 def test_settings_that_contradict_the_metadata_log_are_said(name: str, word: str) -> None:
-    name, _, changed = name.partition(" ")
-    key, _, value = changed.partition("=")
-    asked = [(disk, _settings_of(disk) | ({key: value} if key else {})) for disk in SAMPLES.glob(f"{name}/n*")]
+    name, *changed = name.split(" ")
+    asked = [
+        (disk, _settings_of(disk) | dict(line.split("=", 1) for line in changed)) for disk in SAMPLES.glob(f"{name}/n*")
+    ]
     assert any(word in words(note) for disk, settings in asked for note in diagnosed(disk, **settings).notes)
 
 

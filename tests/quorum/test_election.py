@@ -366,7 +366,8 @@ def test_a_controller_ends_if_no_voter_is_known_at_its_listener(tmp_path: Path) 
     election = judged(*disks, settings=renamed)
     assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.LISTENER_UNKNOWN,))
     assert leads(judged(Disk(tmp_path / "alone", 1).voters(voter(1)), settings=renamed)) == ("elected", (1,))
-    both = properties(1) | {"controller.listener.names": "controller,ctrl"}
+    both = properties(1) | {"controller.listener.names": "CONTROLLER,CTRL"}
+    both["listeners"] += ",CTRL://localhost:9101"
     assert judged(*disks, settings={1: both}).is_sound
 
 
@@ -702,7 +703,7 @@ def test_a_path_that_is_no_log_dir_is_wrong_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("node.id=one", "Invalid value one for configuration node.id: Not a number of type INT"),
+        ("node.id=one", "Invalid value one for configuration broker.id: Not a number of type INT"),
         ("node.id=-1", "Invalid value -1 for configuration node.id: Value must be at least 0"),
         (
             "controller.quorum.fetch.timeout.ms=2s",
