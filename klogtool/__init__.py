@@ -88,45 +88,23 @@ if TYPE_CHECKING:
     open = open_path
 
 
-_WHERE = {
-    "open": "objects.open_path",
-    "open_log_dir": "objects.open_log_dir",
-    "open_partition": "objects.open_partition",
-    "Findings": "objects.Findings",
-    "scan": "render.scan.scan",
-    "columns": "render.scan.columns",
-    "LogScan": "render.scan.LogScan",
-    "build": "disk.building.build",
-    "LogDir": "objects.LogDir",
-    "Partition": "objects.Partition",
-    "Planned": "objects.Planned",
-    "PartitionDirState": "format.names.PartitionDirState",
-    "TopicPartition": "format.names.TopicPartition",
-    "Segment": "log.segment.Segment",
-    "KraftSnapshot": "log.segment.KraftSnapshot",
-    "EntriesFile": "log.side_file.EntriesFile",
-    "PropertiesFile": "log.side_file.PropertiesFile",
-    "FileKind": "format.names.FileKind",
-    "RecordBatch": "format.batch.RecordBatch",
-    "Message": "format.message.Message",
-    "Record": "format.batch.Record",
-    "Header": "format.batch.Header",
-    "Finding": "verify.findings.Finding",
-    "Severity": "verify.findings.Severity",
-    "LoadedPartition": "broker.unified_log.loaded_partition.LoadedPartition",
-    "OffsetFound": "broker.unified_log.lookup.OffsetFound",
-    "TimestampFound": "broker.unified_log.lookup.TimestampFound",
-    "TimestampAndOffset": "broker.unified_log.lookup.TimestampAndOffset",
-    "EpochEnd": "broker.unified_log.lookup.EpochEnd",
-    "FetchedBytes": "broker.unified_log.loaded_partition.FetchedBytes",
-    "Fetched": "broker.unified_log.reading.Fetched",
-    "KlogError": "errors.KlogError",
-    "Corrupt": "errors.Corrupt",
-    "Unsupported": "errors.Unsupported",
-    "AboveLimit": "errors.AboveLimit",
-    "Refused": "errors.Refused",
-    "Unreadable": "log.file.Unreadable",
+_NAMES = {
+    "objects": ("open", "open_log_dir", "open_partition", "Findings", "LogDir", "Partition", "Planned"),
+    "render.scan": ("scan", "columns", "LogScan"),
+    "disk.building": ("build",),
+    "format.names": ("FileKind", "PartitionDirState", "TopicPartition"),
+    "log.segment": ("Segment", "KraftSnapshot"),
+    "log.side_file": ("EntriesFile", "PropertiesFile"),
+    "format.batch": ("RecordBatch", "Record", "Header"),
+    "format.message": ("Message",),
+    "verify.findings": ("Finding", "Severity"),
+    "broker.unified_log.loaded_partition": ("LoadedPartition", "FetchedBytes"),
+    "broker.unified_log.lookup": ("OffsetFound", "TimestampFound", "TimestampAndOffset", "EpochEnd"),
+    "broker.unified_log.reading": ("Fetched",),
+    "errors": ("KlogError", "Corrupt", "Unsupported", "AboveLimit", "Refused"),
+    "log.file": ("Unreadable",),
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = list(_WHERE)
 
 
@@ -140,8 +118,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    module, _, attribute = _WHERE[name].rpartition(".")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), attribute)
+    module = import_module(f"{__name__}.{_WHERE[name]}")
+    value = globals()[name] = getattr(module, "open_path" if name == "open" else name)
     return value
 
 

@@ -15,53 +15,18 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from klogtool.broker.draft import Draft
+from klogtool.building import wounds_of_batches, wounds_of_bytes, wounds_of_log_dirs, wounds_of_side_files
 from klogtool.building.wound_places import path_in
-from klogtool.building.wounds_of_batches import drop_batch, duplicate_batch, set_field, swap_batches, wrong_crc
-from klogtool.building.wounds_of_bytes import (
-    empty_file,
-    flip_bit,
-    garbage_tail,
-    insert,
-    overwrite,
-    replace_text,
-    tear_at,
-    zero_from,
-    zero_range,
-    zero_tail,
-)
-from klogtool.building.wounds_of_log_dirs import add_file, clean_stop, drop_checkpoint, forge_checkpoint, unclean_stop
-from klogtool.building.wounds_of_side_files import (
-    copy_segment,
-    drop_epochs,
-    drop_file,
-    drop_index,
-    drop_segment,
-    drop_snapshot,
-    drop_timeindex,
-    drop_txnindex,
-    forge_epochs,
-    forge_index,
-    forge_snapshot,
-    forge_timeindex,
-    forge_txnindex,
-    leave_over,
-    preallocate_index,
-    rename_file,
-    stale_index,
-    wrong_topic_id,
-)
 from klogtool.errors import KlogError
 from klogtool.format.text import did_you_mean
 
-_BY_THEME: tuple[tuple[Callable[..., None], ...], ...] = (
-    (flip_bit, overwrite, insert, zero_range, zero_from, zero_tail, garbage_tail, tear_at, empty_file, replace_text),
-    (wrong_crc, set_field, swap_batches, duplicate_batch, drop_batch),
-    (drop_index, drop_timeindex, drop_txnindex, drop_snapshot, drop_epochs, drop_file, drop_segment),
-    (stale_index, preallocate_index, copy_segment, leave_over, rename_file),
-    (forge_index, forge_timeindex, forge_txnindex, forge_snapshot, forge_epochs, wrong_topic_id),
-    (unclean_stop, clean_stop, forge_checkpoint, drop_checkpoint, add_file),
-)
-WOUNDS: Mapping[str, Callable[..., None]] = {wound.__name__: wound for theme in _BY_THEME for wound in theme}
+_THEMES = (wounds_of_bytes, wounds_of_batches, wounds_of_side_files, wounds_of_log_dirs)
+WOUNDS: Mapping[str, Callable[..., None]] = {  # the public functions of these modules
+    name: wound
+    for theme in _THEMES
+    for name, wound in vars(theme).items()
+    if inspect.isfunction(wound) and wound.__module__ == theme.__name__ and not name.startswith("_")
+}
 
 NAME, FILE = "wound", "file"
 

@@ -42,7 +42,7 @@ def overwrite(
     at: int | None = None,
 ) -> None:
     """Write these bytes over others; the file becomes longer if they reach over its end."""
-    new = bytes_of(hex)
+    new = _bytes_of(hex)
     name = find_file(draft, file, segment)
     place = find_byte(draft, name, batch, at)
     splice(draft, name, place, place + len(new), (new,))
@@ -58,7 +58,7 @@ def insert(
     at: int | None = None,
 ) -> None:
     """Write these bytes in front of others, which move back."""
-    new = bytes_of(hex)
+    new = _bytes_of(hex)
     name = find_file(draft, file, segment)
     place = find_byte(draft, name, batch, at)
     splice(draft, name, place, place, (new,))
@@ -124,7 +124,7 @@ def replace_text(draft: Draft, file: str, *, old: str, new: str) -> None:
     put(draft, name, data.replace(old.encode(), new.encode()))
 
 
-def bytes_of(hex: str) -> bytes:
+def _bytes_of(hex: str) -> bytes:
     """Return the bytes of a text of hexadecimal digits. Raises KlogError for another text."""
     try:
         return bytes.fromhex(hex)
