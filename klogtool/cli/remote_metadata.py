@@ -17,7 +17,7 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, write_folder
 from klogtool.errors import KlogError
-from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS
+from klogtool.format.partitioner import METADATA_PARTITIONS
 from klogtool.log.logdir import LogDir
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_metadata import rebuild_metadata
@@ -78,7 +78,7 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     opened, metadata = question.beside.open_segments(store), question.beside.read_metadata()
     topic = find_topic((*question.beside.local, *question.beside.metadata))
     known = topic.partitions or (None if metadata is None else max(metadata.numbers) + 1)
-    count = question.partitions or known or DEFAULT_PARTITIONS
+    count = question.partitions or known or METADATA_PARTITIONS
     if question.partitions is None and known is None and (named := _highest_number(question.beside.local)) is not None:
         note(
             f"klogtool: the log dirs have partitions of {TOPIC} up to {named}: is {count} the number that it has? "

@@ -21,7 +21,7 @@ from klogtool.doctor.patient import Cluster, Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
+from klogtool.format.partitioner import METADATA_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import SegmentState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -200,7 +200,7 @@ def _point(
     unless = AheadCause.UNLESS_OTHER_BROKER() if patient.cluster.metadata is None else ""
     detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
     log_dir = quoted(patient.log_dir_of(partition.path))
-    count = len(_replicas(patient)) or (DEFAULT_PARTITIONS if patient.cluster.metadata is not None else "N")
+    count = len(_replicas(patient)) or (METADATA_PARTITIONS if patient.cluster.metadata is not None else "N")
     cure = AdviceCause.REBUILD_REMOTE(
         store="STORE" if store is None else quoted(store.uri), log_dir=log_dir, count=str(count)
     )

@@ -1,6 +1,8 @@
 """The partition that a producer gives a record by its key: murmur2 of the key, modulo the number of partitions.
 
-Of org.apache.kafka.common.utils.Utils.murmur2 and toPositive, as BuiltInPartitioner.partitionForKey uses them.
+Of org.apache.kafka.common.utils.Utils.murmur2 and toPositive, as BuiltInPartitioner.partitionForKey uses them. And the
+partition of `__remote_log_metadata` that has the records of a topic partition (RemoteLogMetadataTopicPartitioner): the
+topic's id decides, not its name. Brokers ignore a record in another partition.
 
 This is the reference of kernels/_encode.pxi: change a rule in both places.
 """
@@ -10,8 +12,10 @@ from __future__ import annotations
 from array import array
 
 from klogtool.format.batch_encoding import BytesColumn, bytes_at
+from klogtool.format.uuids import parse_uuid
 
 NO_KEY = -1
+METADATA_PARTITIONS = 50  # remote.log.metadata.topic.num.partitions
 _SEED, _FACTOR, _SHIFT, _MASK = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
 
 
@@ -39,3 +43,17 @@ def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
         key = bytes_at(keys, row, row)
         numbers.append(NO_KEY if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions)
     return numbers.tobytes()
+
+
+def metadata_partition(topic_id: str, partition: int, partitions: int) -> int:
+    """Return the partition of the metadata topic, of so many. Raises Corrupt if the id is none."""
+    uuid = parse_uuid(topic_id)
+    most, least = int.from_bytes(uuid[:8], "big"), int.from_bytes(uuid[8:], "big")
+    # Objects.hash(topicId, partition) with Uuid.hashCode, as Java does it: in 32 bits.
+    number = 31 * (31 * (31 + _folded(least)) + _folded(most)) + partition
+    return (murmur2((number & _MASK).to_bytes(4, "big")) & 0x7FFFFFFF) % partitions
+
+
+def _folded(number: int) -> int:
+    """Long.hashCode."""
+    return (number ^ (number >> 32)) & _MASK

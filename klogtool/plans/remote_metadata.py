@@ -18,7 +18,7 @@ from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import FileKind, build_file_name
-from klogtool.format.tiered.metadata_partition import metadata_partition
+from klogtool.format.partitioner import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable

@@ -16,7 +16,7 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.copies.leadership import history_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
-from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
+from klogtool.format.partitioner import METADATA_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
 from klogtool.log.file import LogFile
@@ -81,7 +81,7 @@ class RemoteMetadata(Struct):
         least = max(self.numbers, default=-1) + 1
         if not self.homes and 0 < least == len(self.numbers):  # all are here, and there is no record
             return [least]
-        counts = dict.fromkeys([least, max(least, DEFAULT_PARTITIONS)])
+        counts = dict.fromkeys([least, max(least, METADATA_PARTITIONS)])
         return list(filter(self._is_count, counts)) or [next(filter(self._is_count, range(least, MOST_COUNT)), least)]
 
     def _is_count(self, count: int) -> bool:

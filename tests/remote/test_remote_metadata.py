@@ -13,7 +13,7 @@ from quorums import Disk
 from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
-from klogtool.format.tiered.metadata_partition import metadata_partition
+from klogtool.format.partitioner import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.partition import Partition
 from klogtool.remote.metadata import TOPIC, read_metadata

@@ -5,7 +5,6 @@ aiven           the layout of Aiven's tiered-storage-for-apache-kafka, on one pa
 
 objects         names of objects, of all layouts, parsed; other layouts recognised
 segments        what the metadata says of a segment (RemoteLogSegmentMetadata)
-metadata_partition  which partition of `__remote_log_metadata` has the records of a topic partition
 manifest        manifests and chunk indexes, read and checked
 sealing         data keys and encrypted chunks
 """
