@@ -124,12 +124,8 @@ def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
 
 
 def _lost_by_swap(log: LoadedLog) -> SwapLoss | None:
-    report, terms = log.report, log.terms
-    start = 0 if report.below_start else terms.log_start_offset
-    lost = find_lost_by_swap(
-        log.draft.before, report.replaced, report.swapped, is_compacted=terms.is_compacted, log_start_offset=start
-    )
-    return lost.whole
+    start = 0 if log.report.below_start else log.terms.log_start_offset
+    return find_lost_by_swap(log.draft.before, log.report, log.terms.is_compacted, start).whole
 
 
 def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:

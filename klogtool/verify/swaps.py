@@ -20,7 +20,7 @@ from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.releases import Rules
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.left_overs import settle_left_overs
+from klogtool.broker.unified_log.left_overs import LeftOvers, settle_left_overs
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import CONTROL_BIT
@@ -106,26 +106,16 @@ def judge_swaps(path: str, terms: SwapTerms) -> JudgedSwaps:
         left_overs = settle_left_overs(draft, terms.config, terms.rules)
     except (Corrupt, Unsupported) as error:
         return JudgedSwaps(stopped_by=error)
-    lost = find_lost_by_swap(
-        draft.before,
-        left_overs.replaced,
-        left_overs.swapped,
-        is_compacted=terms.is_compacted,
-        log_start_offset=terms.log_start_offset,
-    )
+    lost = find_lost_by_swap(draft.before, left_overs, terms.is_compacted, terms.log_start_offset)
     return JudgedSwaps(lost, tuple(name for name in left_overs.swapped if name in draft.before and _is_log(name, SWAP)))
 
 
 def find_lost_by_swap(
-    files: Mapping[str, DraftFile],
-    replaced: Sequence[str],
-    swapped: Sequence[str],
-    *,
-    is_compacted: bool | None,
-    log_start_offset: int,
+    files: Mapping[str, DraftFile], left_overs: LeftOvers, is_compacted: bool | None, log_start_offset: int
 ) -> LostBySwap:
-    """Return what the swaps of a start cost. files: a partition dir before it; replaced, swapped: as in LeftOvers.
+    """Return what the swaps of a start cost. files: a partition dir before it; left_overs: what becomes of them.
     is_compacted: None if nobody knows. Raises Unreadable."""
+    replaced, swapped = left_overs.replaced, left_overs.swapped
     logs = {name.removesuffix(SWAP): name for name in swapped if name in files and _is_log(name, SWAP)}
     # Of a name with other than 20 digits Kafka makes an empty segment, and never reads the file.
     proper = {final: build_file_name(FileKind.LOG, parse_file_name(final).base_offset or 0) for final in logs}

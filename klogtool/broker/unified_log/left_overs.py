@@ -32,10 +32,10 @@ class LeftOvers(Struct):
     swapped: list[str] = field(default_factory=list)
 
 
-def settle_left_overs(draft: Draft, config: LogConfig, rules: Rules) -> LeftOvers:
-    """Change the draft as a start does. Raises Corrupt or Unsupported, with Kafka's class, if a broker does not come to
-    load a segment; Unreadable for a file that it may not read."""
-    left_overs = LeftOvers()
+def settle_left_overs(draft: Draft, config: LogConfig, rules: Rules, left_overs: LeftOvers | None = None) -> LeftOvers:
+    """Change the draft as a start does, and fill `left_overs`. Raises Corrupt or Unsupported, with Kafka's class, if a
+    broker does not come to load a segment; Unreadable for a file that it may not read."""
+    left_overs = left_overs or LeftOvers()
     swaps = _remove_temporary_files(draft, left_overs)
     if swaps:
         _complete_swaps(draft, swaps, config, rules, left_overs)

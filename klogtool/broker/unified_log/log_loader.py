@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import field
 
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.draft import Draft
-from klogtool.broker.unified_log.left_overs import base_of, settle_left_overs
+from klogtool.broker.unified_log.left_overs import LeftOvers, base_of, settle_left_overs
 from klogtool.broker.unified_log.log_segment import LogSegment, LogSegmentOffsetOverflow
 from klogtool.broker.unified_log.log_segments import LogSegments
 from klogtool.broker.unified_log.overflow_split import split_overflowed_segment
@@ -41,19 +41,18 @@ _IO_ERRORS = ("FileSystemException", "FileNotFoundException")
 _IO_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException at such files into this one
 
 
-class LoadReport(Struct):
+class LoadReport(LeftOvers):
     """What loading did. recovered, deleted_segments: base offsets, in order. below_start: those deleted because the log
     ends below its start. was_split: a segment was split.
 
     epochs_added: the file did not have all epochs. epochs_appended: appended batches have changed the epochs. unfit:
     base offsets of segments that were recovered after any stop, because of their transaction index. stopped_by: base
-    offset -> the error at which its log was cut. emptied: the same of segments that were given up. removed: names that
-    the first pass removed, in a safe order. replaced: names that a swapped segment replaces. swapped: names that
-    lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made. dropped: oldest
-    segments that retention deletes. cut_off: segments that a truncation removes. began_anew: base offset of the empty
-    segment that replaces all others, if a truncation removed them all. overlapped: base offset of the segment that
-    contained its offset. needing_order: segments in which `index.interval.bytes` decides whether their recovery fails.
-    has_odd_txn_version: releases load the log in different ways.
+    offset -> the error at which its log was cut. emptied: the same of segments that were given up. After loading:
+    cleaned: base offsets of segments that the log cleaner made. dropped: oldest segments that retention deletes.
+    cut_off: segments that a truncation removes. began_anew: base offset of the empty segment that replaces all others,
+    if a truncation removed them all. overlapped: base offset of the segment that contained its offset. needing_order:
+    segments in which `index.interval.bytes` decides whether their recovery fails. has_odd_txn_version: releases load
+    the log in different ways.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -66,9 +65,6 @@ class LoadReport(Struct):
     stopped_by: dict[int, KlogError] = field(default_factory=dict)
     emptied: dict[int, KlogError] = field(default_factory=dict)
     needing_order: set[int] = field(default_factory=set)
-    removed: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    swapped: list[str] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     cleaned: set[int] = field(default_factory=set)
     cut_off: list[int] = field(default_factory=list)
@@ -322,12 +318,7 @@ class _Loader:
         A folder with the suffix -delete is loaded like any other. A broker does not look for the end of such a log,
         because it deletes it; whoever asks about one here wants its records.
         """
-        left_overs = settle_left_overs(self.draft, self.config, self.terms.rules)
-        self.report.removed, self.report.replaced, self.report.swapped = (
-            left_overs.removed,
-            left_overs.replaced,
-            left_overs.swapped,
-        )
+        settle_left_overs(self.draft, self.config, self.terms.rules, self.report)
         self._retry_on_overflow(self._load_segment_files)
         end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
         self.segments.last.resize_indexes()
