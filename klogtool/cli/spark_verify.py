@@ -21,7 +21,7 @@ from klogtool.parameters import Unit, parameter
 from klogtool.render.findings import finding_row, summary_row
 from klogtool.render.progress_bar import total_size
 from klogtool.render.spark_text import findings_text
-from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+from klogtool.spark.verifying import verify_with_spark, write_findings
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary
 
@@ -64,9 +64,15 @@ def command(paths: tuple[str, ...], question: SparkVerifyQuestion, run: OnSpark)
         check_new(question.output, local_of(roots))
     began = time.monotonic()
     with run.bar(total_size(log_files(roots))) as bar, run.session() as session:
-        how = HowToVerify(question.circumstances, question.deep)
         results = list(
-            verify_with_spark(session, roots, how, seconds=lambda: time.monotonic() - began, on_progress=bar.advance)
+            verify_with_spark(
+                session,
+                roots,
+                question.circumstances,
+                deep=question.deep,
+                seconds=lambda: time.monotonic() - began,
+                on_progress=bar.advance,
+            )
         )
     findings = [item for item in results if isinstance(item, Finding)]
     summary = next(item for item in results if isinstance(item, Summary))

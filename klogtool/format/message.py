@@ -335,13 +335,10 @@ def build_message_set(
     level: int | None = None,
     timestamp_type: str = CREATE_TIME,
     log_append_time: int | None = None,
-    inner_magic: int | None = None,
-    relative_offsets: bool | None = None,
 ) -> bytes:
     """Records as plain messages, or, with a codec, as one wrapper around them.
 
-    log_append_time: ms, with LogAppendTime. inner_magic: other than the wrapper's, as the 0.10.0 cleaner once left
-    them (KAFKA-4298). relative_offsets: default as Kafka writes them, under a magic 1 wrapper.
+    log_append_time: ms, with LogAppendTime.
     """
     kept = list(records)
     append_time = timestamp_type == LOG_APPEND_TIME and magic == 1
@@ -352,16 +349,9 @@ def build_message_set(
             build_message(r.offset, r.key, r.value, magic=magic, timestamp=t, attributes=type_bit)
             for r, t in zip(kept, times, strict=True)
         )
-    relative = magic == 1 if relative_offsets is None else relative_offsets
+    before = kept[0].offset if magic == 1 else 0  # offsets below a magic 1 wrapper are relative
     inside = b"".join(
-        build_message(
-            r.offset - kept[0].offset if relative else r.offset,
-            r.key,
-            r.value,
-            magic=magic if inner_magic is None else inner_magic,
-            timestamp=t,
-            attributes=type_bit,
-        )
+        build_message(r.offset - before, r.key, r.value, magic=magic, timestamp=t, attributes=type_bit)
         for r, t in zip(kept, times, strict=True)
     )
     return build_message(

@@ -23,29 +23,25 @@ class ObstacleCure(Cause):
 class FreeWhat(Cause):
     """The kinds of what `free` can give up."""
 
-    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
-    STRAY = some(1)
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY = some(10)
 
 
 class FreeWhy(Cause):
     """Why a kind is safe to give up."""
 
-    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
-    STRAY = some(1)
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY = some(10)
 
 
 class FreeBroker(Cause):
     """What a broker does about a kind by itself, and when."""
 
-    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
-    STRAY = some(1)
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY = some(10)
 
 
 class FreeCosts(Cause):
     """What can no longer be done without a kind."""
 
-    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
-    STRAY = some(1)
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY = some(10)
 
 
 class LeftOutCause(Cause):

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from msgspec import Struct
-
 from klogtool.broker.circumstances import Circumstances
 from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.log.storage import Place
@@ -25,18 +23,12 @@ MOST_BYTES = 128 << 20
 TASKS_A_SLOT = 4
 
 
-class HowToVerify(Struct, frozen=True):
-    """What every task needs."""
-
-    circumstances: Circumstances
-    deep: bool = False
-
-
 def verify_with_spark(
     session: Session,
     paths: Sequence[str],
-    how: HowToVerify,
+    circumstances: Circumstances,
     *,
+    deep: bool = False,
     seconds: Callable[[], float] = lambda: 0.0,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Finding | Summary]:
@@ -44,29 +36,30 @@ def verify_with_spark(
     the same on every machine, or URIs. Raises as `verify` does, and SparkFailed."""
     with mirrored(Place(path) for path in paths) as here:
         mirrors = [mirror for _, mirror in here if mirror is not None]
-        spread_out = partial(_spread_out, session, how, mirrors, on_progress)
-        options = VerifyOptions(how.circumstances, deep=how.deep, seconds=seconds)
+        work = partial(_verify_one, circumstances, deep, tuple(mirrors))
+        spread_out = partial(_spread_out, session, work, on_progress)
+        options = VerifyOptions(circumstances, deep=deep, seconds=seconds)
         for result in verify([path for path, _ in here], options, elsewhere=spread_out):
             yield as_user_named(result, mirrors) if isinstance(result, Finding) else result
 
 
 def _spread_out(
     session: Session,
-    how: HowToVerify,
-    mirrors: Sequence[Mirror],
+    work: Callable[[Target], VerifiedPartition],
     on_progress: Callable[[int], None],
     targets: Sequence[Target],
 ) -> Iterable[VerifiedPartition]:
     sizes = {target.partition.path: size_of(target.partition.path) for target in targets}
     most = max(1, min(MOST_BYTES, sum(sizes.values()) // (session.slots * TASKS_A_SLOT)))
-    work = partial(_verify_one, how, tuple(mirrors))
     return spread_groups(
         session, work, targets, lambda target: sizes[target.partition.path], most, on_progress=on_progress
     )
 
 
-def _verify_one(how: HowToVerify, mirrors: Sequence[Mirror], target: Target) -> VerifiedPartition:
-    options = VerifyOptions(how.circumstances, deep=how.deep)
+def _verify_one(
+    circumstances: Circumstances, deep: bool, mirrors: Sequence[Mirror], target: Target
+) -> VerifiedPartition:
+    options = VerifyOptions(circumstances, deep=deep)
     return verify_anywhere(target, options, mirror_of(target.partition.path, mirrors))
 
 

@@ -30,7 +30,7 @@ from klogtool.render.spark_text import findings_text
 from klogtool.spark.compacting import compact_with_spark, find_folders, of_topics
 from klogtool.spark.inventory import find_fleet, inventory_schema, take_inventory, write_inventory
 from klogtool.spark.spreading import packed, spread
-from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+from klogtool.spark.verifying import verify_with_spark, write_findings
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
@@ -91,14 +91,14 @@ def without_seconds(found: list[Finding | Summary]) -> list[Any]:
 @pytest.mark.parametrize("deep", [False, True])
 def test_findings_are_those_of_one_machine(path: str, deep: bool) -> None:
     alone = list(verify([path], VerifyOptions(NOW, deep=deep)))
-    assert without_seconds(list(verify_with_spark(HERE, [path], HowToVerify(NOW, deep)))) == without_seconds(alone)
+    assert without_seconds(list(verify_with_spark(HERE, [path], NOW, deep=deep))) == without_seconds(alone)
 
 
 def test_several_log_dirs_are_those_of_one_broker(tmp_path: pathlib.Path) -> None:
     for name in ("one", "other"):
         shutil.copytree(FIXTURES / "killed-mid-append/logdir", tmp_path / name)
     paths = [str(tmp_path / "one"), str(tmp_path / "other")]
-    found = list(verify_with_spark(HERE, paths, HowToVerify(NOW)))
+    found = list(verify_with_spark(HERE, paths, NOW))
     assert {f.id for f in found if isinstance(f, Finding)} >= {"duplicate-partition", "meta-properties-conflict"}
     assert without_seconds(found) == without_seconds(list(verify(paths, VerifyOptions(NOW))))
 
@@ -263,7 +263,7 @@ def test_thousands_of_small_partitions_are_few_tasks(tmp_path: pathlib.Path, mon
         (folder / f"{0:020d}.log").write_bytes(data(0))
     path, tasks = str(tmp_path / "logdir"), list[int]()
     monkeypatch.setattr(Context, "parallelize", lambda _, items, slices: tasks.append(slices) or Rows(items))
-    list(verify_with_spark(HERE, [path], HowToVerify(NOW)))
+    list(verify_with_spark(HERE, [path], NOW))
     assert len(take_inventory(HERE, find_fleet([path]), NOW)) == 150
     compacted([path], tmp_path / "out", SETTINGS)
     assert len(tasks) == 4

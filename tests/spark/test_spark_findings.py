@@ -28,7 +28,7 @@ from klogtool.spark import fetching
 from klogtool.spark.findings import Part, finding_fields, plan_parts, read_findings
 from klogtool.spark.options import parse_query
 from klogtool.spark.tables import FINDINGS
-from klogtool.spark.verifying import HowToVerify, verify_with_spark
+from klogtool.spark.verifying import verify_with_spark
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
@@ -79,7 +79,7 @@ def test_rows_are_those_of_verify(
     uri = f"far://{log_dir}"
     assert rows(log_dir, minPartitions=20, deep=deep) == verified(log_dir, deep=deep)
     assert rows(uri, minPartitions=3, deep=deep) == verified(log_dir, named=uri, deep=deep)
-    by_command = [f for f in verify_with_spark(HERE, [uri], HowToVerify(NOW, deep)) if isinstance(f, Finding)]
+    by_command = [f for f in verify_with_spark(HERE, [uri], NOW, deep=deep) if isinstance(f, Finding)]
     told = [finding_fields(found) for found in by_command]
     assert rows(uri, deep=deep) == sorted(str({name: row.get(name) for name in FINDINGS}) for row in told)
     assert os.listdir(temporary) == []
@@ -113,7 +113,7 @@ def test_what_is_given_by_itself_is_judged_by_what_lies_beside_it(
     assert rows(tmp_path / below) == expected
     there = [row.replace(str(tmp_path), f"far://{tmp_path}") for row in expected]
     assert rows(f"far://{tmp_path / below}") == there
-    by_command = verify_with_spark(HERE, [f"far://{tmp_path / below}"], HowToVerify(NOW))
+    by_command = verify_with_spark(HERE, [f"far://{tmp_path / below}"], NOW)
     assert len([found for found in by_command if isinstance(found, Finding)]) == len(expected)
 
 

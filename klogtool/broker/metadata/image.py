@@ -28,9 +28,9 @@ from klogtool.format.internal.records import (
     metadata_record_name,
     parse_metadata_record,
     undeserialized,
-    unknown_record_type,
+    unknown_id,
 )
-from klogtool.format.internal.schema import Values
+from klogtool.format.internal.schema import Values, schema_of
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
@@ -318,10 +318,10 @@ class _ImageReplay:
             return self._last[1]
         try:
             if not self._rules.clears_elr and metadata_record_name(record.value or b"") == "ClearElrRecord":
-                raise unknown_record_type("ClearElrRecord")
+                raise unknown_id(schema_of("ClearElrRecord").api_key)
             message = parse_metadata_record(METADATA, record.value, of_4_4=self._rules.knows_messages_of_4_4)
             if _is_of_later_broker(message, self._rules):
-                raise undeserialized(message.name)
+                raise undeserialized(schema_of(message.name).api_key)
         except KlogError as error:
             for by in Replay:
                 self._refuse(by, (error.kafka_class or "MetadataParseException", error.reason), None, record, path)

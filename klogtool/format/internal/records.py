@@ -103,11 +103,11 @@ def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = Fa
     version = _parse_frame_field(stream, "version")
     names = api_keys(module, "metadata", of_4_4=of_4_4)
     if api_key not in names:
-        raise _unknown_id(api_key)
+        raise unknown_id(api_key)
     try:
         values, left = parse_front(names[api_key], version, stream.read(), of_4_4=of_4_4)
     except KlogError as error:
-        raise _undeserialized(api_key) from error
+        raise undeserialized(api_key) from error
     if left:
         raise _unparseable(f"Found {left} byte(s) of garbage after {api_key}")
     return ApiMessage(names[api_key], version, values)
@@ -179,20 +179,12 @@ def _parse_frame_field(stream: ValueStream, entity: str) -> int:
     return to_signed(value, 16)
 
 
-def unknown_record_type(name: str) -> Corrupt:
-    """Return the error of a release that does not know this message."""
-    return _unknown_id(schema_of(name).api_key)
-
-
-def undeserialized(name: str) -> Corrupt:
+def undeserialized(api_key: int | None) -> Corrupt:
     """Return the error of a release that knows this message, but not its version."""
-    return _undeserialized(schema_of(name).api_key)
-
-
-def _undeserialized(api_key: int | None) -> Corrupt:
     return _unparseable(f"Failed to deserialize record with type {api_key}")
 
 
-def _unknown_id(api_key: int | None) -> Corrupt:
+def unknown_id(api_key: int | None) -> Corrupt:
+    """Return the error of a release that does not know this message."""
     unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
     return _unparseable(f"{unknown}: Unknown metadata id {api_key}")

@@ -19,7 +19,7 @@ from klogtool.disk.dataset import Dataset
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.spark.exporting import begin_export
 from klogtool.spark.inventory import find_fleet, take_inventory
-from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+from klogtool.spark.verifying import verify_with_spark, write_findings
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
@@ -40,7 +40,7 @@ def test_findings_are_those_of_a_copy_here(s3: S3, fixture: str, tmp_path: pathl
     path = FIXTURES / fixture / "logdir"
     uri = s3.put(path, f"found/{fixture}")
     before = set(os.listdir(os.environ.get("TMPDIR", "/tmp")))
-    found = list(verify_with_spark(HERE, [uri], HowToVerify(NOW)))
+    found = list(verify_with_spark(HERE, [uri], NOW))
     alone = list(verify([str(path)], VerifyOptions(NOW)))
     assert [told(one, f"s3://logs/found/{fixture}") for one in found] == [told(one, str(path)) for one in alone]
     left = set(os.listdir(os.environ.get("TMPDIR", "/tmp"))) - before
@@ -54,7 +54,7 @@ def test_findings_are_those_of_a_copy_here(s3: S3, fixture: str, tmp_path: pathl
 def test_a_disk_here_and_one_there_are_those_of_one_broker(s3: S3, tmp_path: pathlib.Path) -> None:
     shutil.copytree(FIXTURES / "transactions/logdir", tmp_path / "one")
     uri = s3.put(tmp_path / "one", "two/other")
-    found = list(verify_with_spark(HERE, [str(tmp_path / "one"), uri], HowToVerify(NOW)))
+    found = list(verify_with_spark(HERE, [str(tmp_path / "one"), uri], NOW))
     doubled = [one for one in found if isinstance(one, Finding) and one.id == "duplicate-partition"]
     assert doubled
     assert all(one.path.startswith("s3://logs/two/other/") for one in doubled)
