@@ -7,7 +7,8 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
+from msgspec.structs import asdict
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import Changed
@@ -21,18 +22,11 @@ SCHEMA = 1
 CHUNK_BYTES = 1 << 20
 
 
-class KeptBytes(Struct, frozen=True):
+class KeptBytes(RejectedBytes, frozen=True):
     """A range of the manifest: rejected bytes, and the file `bytes` that keeps them. unreadable: zeros there."""
 
-    file: str
-    start: int
-    end: int
     size: int
     sha256: str
-    cause: str
-    detail: str
-    first_offset: int | None
-    last_offset: int | None
     bytes: str
     unreadable: Sequence[tuple[int, int]] | UnsetType = UNSET
 
@@ -59,19 +53,8 @@ def _kept(part: RejectedBytes, file: PatchyFile) -> KeptBytes:
     sha256 = hashlib.sha256()
     for chunk in _chunks(file, start, end):
         sha256.update(chunk)
-    return KeptBytes(
-        part.file,
-        start,
-        end,
-        end - start,
-        sha256.hexdigest(),
-        part.cause,
-        str(part.detail),
-        part.first_offset,
-        part.last_offset,
-        f"{part.file}.{start}-{end}.bytes",
-        file.bad_within(start, end) or UNSET,
-    )
+    kept = {**asdict(part), "detail": str(part.detail), "size": end - start, "sha256": sha256.hexdigest()}
+    return KeptBytes(**kept, bytes=f"{part.file}.{start}-{end}.bytes", unreadable=file.bad_within(start, end) or UNSET)
 
 
 def _content(file: PatchyFile, start: int, end: int) -> Content:

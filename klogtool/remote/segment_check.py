@@ -171,16 +171,8 @@ class _Check:
         for damage in damages:
             if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
                 continue  # the finding about its size says it
-            yield Finding(
-                Kind.REMOTE_BATCH,
-                self.path,
-                damage.reason,
-                damage.start,
-                damage.end,
-                damage.first_offset,
-                damage.last_offset,
-                damage.id.value,
-            )
+            where = damage.start, damage.end, damage.first_offset, damage.last_offset
+            yield Finding(Kind.REMOTE_BATCH, self.path, damage.reason, *where, damage.id.value)
         yield from self.size_findings()
         yield from self._contradictions()
         yield from (*refused.values(), *misled)

@@ -153,36 +153,20 @@ def json_timestamp(timestamp: int) -> int | None:
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
+_HEAD = (
+    *("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "magic", "crc", "crc_valid"),
+    *("attributes", "codec", "timestamp_type", "is_transactional", "is_control", "delete_horizon_ms"),
+)
+_TIMES = ("base_timestamp", "max_timestamp")
+_TAIL = ("max_timestamp", "producer_id", "producer_epoch", "base_sequence", "last_sequence", "records_count")
+
+
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
     """Return every header field under its name. Raises Unsupported for an unknown codec."""
-    own: Row = {}
-    if not isinstance(batch, Message):
-        own = {"last_offset_delta": batch.last_offset_delta, "base_timestamp": json_timestamp(batch.base_timestamp)}
-    return {
-        "type": "batch",
-        "file": file,
-        "position": batch.position,
-        "size": batch.size,
-        "base_offset": batch.base_offset,
-        "last_offset": batch.last_offset,
-        "partition_leader_epoch": batch.partition_leader_epoch,
-        "magic": batch.magic,
-        "crc": batch.crc,
-        "crc_valid": batch.crc_valid,
-        "attributes": batch.attributes,
-        "codec": batch.codec,
-        "timestamp_type": batch.timestamp_type,
-        "is_transactional": batch.is_transactional,
-        "is_control": batch.is_control,
-        "delete_horizon_ms": batch.delete_horizon_ms,
-        **own,
-        "max_timestamp": json_timestamp(batch.max_timestamp),
-        "producer_id": batch.producer_id,
-        "producer_epoch": batch.producer_epoch,
-        "base_sequence": batch.base_sequence,
-        "last_sequence": batch.last_sequence,
-        "records_count": batch.records_count,
-    }
+    own = () if isinstance(batch, Message) else ("last_offset_delta", "base_timestamp")
+    fields = {name: getattr(batch, name) for name in (*_HEAD, *own, *_TAIL)}
+    times = {name: json_timestamp(fields[name]) for name in _TIMES if name in fields}
+    return {"type": "batch", "file": file, **fields, **times}
 
 
 def record_row(

@@ -127,16 +127,8 @@ class _SegmentVerification:
             yield replace(finding, reason=SegmentCause.MORE_ALIKE(count=count, first=finding.reason))
 
     def _finding(self, damage: Damage) -> Finding:
-        return Finding(
-            damage.id,
-            self._file.path,
-            damage.reason,
-            damage.start,
-            damage.end,
-            damage.first_offset,
-            damage.last_offset,
-            damage.field,
-        )
+        where = damage.start, damage.end, damage.first_offset, damage.last_offset
+        return Finding(damage.id, self._file.path, damage.reason, *where, damage.field)
 
     def _future(self, walk: LogWalk) -> Iterator[Finding]:
         count, start, end, first_offset, last_offset, timestamp = walk.future
