@@ -52,13 +52,26 @@ _MIGRATION = "zookeeper.metadata.migration.enable"
 _OVERRIDES = "max.connections.per.ip.overrides"
 _CODEC_NAMES = ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec")
 _UPDATES, _MOST_UPDATES = "share.coordinator.snapshot.update.records.per.snapshot", 500
+_REMOTE, _REMOTE_MANAGER = "remote.log.storage.system.enable", "remote.log.storage.manager.class.name"
+_AUTHORIZER, _AUTHORIZER_OF_ZOOKEEPER = "authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"
 _CORDONED, _ALL = "cordoned.log.dirs", "*"
 _CODECS = 5  # CompressionType: none, gzip, snappy, lz4, zstd
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _MB = 1 << 20
 # What the checks ask for beside the settings of the table.
 _ROUTES = (VOTERS, BOOTSTRAP_SERVERS, CONTROLLER_LISTENERS, LISTENERS, ADVERTISED, PROTOCOL_MAP)
-_TEXTS = (*_ROUTES, BETWEEN_BROKERS, BROKERS_PROTOCOL, ZOOKEEPER, _EARLY, _OVERRIDES, _LOG_DIRS, _LOG_DIR, _MECHANISM)
+_TEXTS = (
+    *_ROUTES,
+    BETWEEN_BROKERS,
+    BROKERS_PROTOCOL,
+    ZOOKEEPER,
+    _EARLY,
+    _OVERRIDES,
+    _AUTHORIZER,
+    _LOG_DIRS,
+    _LOG_DIR,
+    _MECHANISM,
+)
 
 
 def is_asked_for(name: str) -> bool:
@@ -394,6 +407,18 @@ def _check_routable(config: ServerConfig) -> None:
         raise SettingRefused(VOTERS, f"Host string ({NO_ADDRESS}) is not routeable")
 
 
+def _check_classes(config: ServerConfig) -> None:
+    """What ends a process as it makes objects of its classes, before it loads a log: BrokerServer, AuthorizerUtils."""
+    if BROKER in config.roles and config.text(_REMOTE).lower() == "true" and not config.has(_REMOTE_MANAGER):
+        raise SettingRefused(_REMOTE_MANAGER, "null", "NullPointerException")
+    authorizer = config.text(_AUTHORIZER)
+    if authorizer == _AUTHORIZER_OF_ZOOKEEPER and not (config.rules.has_zookeeper and config.has(ZOOKEEPER)):
+        if config.rules.has_zookeeper:
+            message = 'Cannot invoke "String.indexOf(String)" because "connectString" is null'
+            raise SettingRefused(_AUTHORIZER, message, "NullPointerException")
+        raise SettingRefused(_AUTHORIZER, authorizer, "ClassNotFoundException")
+
+
 def _check_texts(config: ServerConfig) -> None:
     """The validators of QuorumConfig, which belong to the values."""
     parse_voters(config)
@@ -422,4 +447,5 @@ _CHECKS: tuple[Callable[[ServerConfig], None], ...] = (
     _check_sasl,
     _check_connections,
     _check_routable,
+    _check_classes,
 )

@@ -12,6 +12,7 @@ from startup import HERE
 
 LISTENERS = "controller.listener.names=C\nlisteners=PLAINTEXT://:9092,C://:9093\n"
 ROLES = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@h:9093\n" + LISTENERS
+ACLS = "kafka.security.authorizer.AclAuthorizer"
 FILE = "process.roles=broker,controller\nnode.id={node}\ncontroller.quorum.voters={voters}\n" + LISTENERS + "{dirs}\n"
 
 
@@ -221,6 +222,9 @@ def test_a_reserved_directory_id_in_the_words_of_a_release(
             ROLES + "listener.security.protocol.map=C:PLAINTEXT",
             "No security protocol defined for listener PLAIN",
         ),
+        ("4.3.1", ROLES + "remote.log.storage.system.enable=true", "null"),  # a NullPointerException
+        ("3.9.2", ROLES + f"authorizer.class.name={ACLS}", 'because "connectString" is null'),
+        ("4.3.1", ROLES + f"authorizer.class.name={ACLS}", ACLS),
         ("4.3.1", ROLES + "log.roll.ms=0", "log.roll.ms must be greater than or equal to 1"),
     ],
 )

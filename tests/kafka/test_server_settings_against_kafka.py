@@ -184,8 +184,12 @@ def values_of(row: Definition) -> Iterator[str]:
 
 
 def is_judged(file: dict[str, str]) -> bool:
-    """Assignors may be on a class path that nobody knows here, and a process with ZooKeeper is not judged."""
-    others = ("group.consumer.assignors", "group.share.assignors", "group.streams.assignors")
+    """Assignors may be on a class path that nobody knows here, a process with ZooKeeper is not judged, and KafkaConfig
+    does not ask for the class of a remote storage."""
+    others = (
+        "remote.log.storage.system.enable",
+        *(f"group.{kind}.assignors" for kind in ("consumer", "share", "streams")),
+    )
     return bool(file.get("process.roles", "x").strip(" ,")) and file.keys().isdisjoint(others)
 
 
