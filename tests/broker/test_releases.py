@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 from msgspec.structs import fields
-from running import ROOT, run_here, tool
+from running import FIXTURES, ROOT, run_here, tool
 
 import klogtool
 from klogtool.broker.circumstances import Circumstances
@@ -134,3 +135,17 @@ def test_no_other_module_compares_releases() -> None:
     assert modules
     compared = re.compile(r"([<>]|[=!]=) *\(?[\"'][0-9]+\.[0-9]|\.(kafka|release) *([<>]|[=!]=)")
     assert [str(path) for path in modules if compared.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(("release", "what"), [("3.9.2", "damaged"), ("4.0.1", "refuses"), ("4.3.1", "refuses")])
+def test_a_lookup_opens_wrappers_since_4_0(tmp_path: pathlib.Path, release: str, what: str) -> None:
+    """A batch whose magic became 1 looks like a wrapper. A broker 3.9.2 started on such a log, which has to be read
+    from its last snapshot on."""
+    folder = pathlib.Path(shutil.copytree(FIXTURES / "transactions" / "logdir", tmp_path / "logs")) / "t-0"
+    (log, *_) = sorted(folder.glob("*.log"), reverse=True)
+    data = log.read_bytes()
+    log.write_bytes(data[:16] + b"\1\2" + data[18:])
+    (folder / f"{62:020}.snapshot").unlink()
+    done = run_here(["doctor", "logs", "--kafka", release, "--format", "json"], tmp_path)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["what"] for row in rows if row["type"] == "ahead" and row["path"].endswith("/t-0")] == [what]

@@ -231,7 +231,8 @@ class LoadedLog(LogParts):
 
     def _find_first_unstable_offset(self) -> None:
         """Find the first unstable offset. Kafka looks it up, which opens the index of its segment, and fails if the
-        search meets damage. It uses the base offset of the batch that it finds, or the log's end if there is none."""
+        search meets damage. It uses the base offset of the batch that it finds (before 4.0 the offset as it is), or the
+        log's end if there is none."""
         self.first_unstable_offset = self.producers.first_unstable_offset
         if self.first_unstable_offset is None:
             return
@@ -241,7 +242,8 @@ class LoadedLog(LogParts):
         segment, batch = self.segments.floor(offset) if offset < self.log_end_offset else None, None
         while segment is not None and (batch := segment.translate_offset(offset)) is None:
             segment = self.segments.higher(segment.base_offset)
-        self.first_unstable_offset = self.log_end_offset if batch is None else batch.base_offset
+        found = offset if batch is None or not self.terms.rules.moves_watermark_to_batch else batch.base_offset
+        self.first_unstable_offset = self.log_end_offset if batch is None else found
 
 
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:

@@ -54,7 +54,7 @@ class LogSegmentOffsetOverflow(KlogError):
 
 
 class BatchPosition(Struct, frozen=True):
-    """The place of a batch (FileRecords.LogOffsetPosition)."""
+    """The place of a batch (FileRecords.LogOffsetPosition). base_offset: before 4.0 its last offset."""
 
     base_offset: int
     position: int
@@ -224,15 +224,18 @@ class LogSegment:
 
     def search(self, target_offset: int, position: int) -> BatchPosition | None:
         """Search as FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the
-        batch before. Older releases go by last offsets (searchForOffsetWithSize)."""
+        batch before. Older releases go by last offsets (searchForOffsetWithSize); those before 4.0 answer with that,
+        and open no wrapper."""
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
             if not self.rules.finds_batch_by_base:
                 reaching = (one for one in walk_from(reader, position) if reader.last_offset(one) >= target_offset)
                 reached = next(reaching, None)
-                return (
-                    BatchPosition(base_offset_of(reader, reached), reached.position, reached.size) if reached else None
-                )
+                if reached is None:
+                    return None
+                is_opened = self.rules.moves_watermark_to_batch
+                offset = base_offset_of(reader, reached) if is_opened else reader.last_offset(reached)
+                return BatchPosition(offset, reached.position, reached.size)
             for frame in walk_from(reader, position):
                 batch = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
                 if batch.base_offset == target_offset:
