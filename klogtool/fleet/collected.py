@@ -25,6 +25,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from klogtool.doctor.answers import Starts
+from klogtool.format.batch import NO_SEQUENCE
+from klogtool.format.producer_snapshot import NO_OFFSET
 from klogtool.plans.question import PathText
 from klogtool.values import Int, Long, Natural
 
@@ -178,10 +180,11 @@ class PartitionFacts(Struct, frozen=True, tag="partition", gc=False):
 
 
 class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
-    """A transactional producer in a log: `[producer_id, epoch, first_offset, marker_epoch, marker_ms, is_abort]`.
+    """A producer in a log: `[producer_id, epoch, first_offset, marker_epoch, marker_ms, is_abort, last_sequence,
+    last_offset]`.
 
     first_offset: of its open transaction, or None. marker_*, is_abort: its last marker in the active segment; None if
-    there is none.
+    there is none. last_sequence, last_offset: of its last batch of this epoch; -1 if there is none.
     """
 
     producer_id: Long
@@ -190,6 +193,8 @@ class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
     marker_epoch: Int | None = None
     marker_ms: Long | None = None
     is_abort: bool | None = None
+    last_sequence: Int = NO_SEQUENCE
+    last_offset: Long = NO_OFFSET
 
 
 class LostRange(Struct, frozen=True, array_like=True):
@@ -220,8 +225,8 @@ class CopyFacts(Struct, frozen=True, tag="copy", gc=False):
 
     wounds: the first ones, MOST_WOUNDS at most; wounds_count: all. newest_timestamp: epoch ms, or None. fingerprint: of
     names, sizes and mtimes of the files: it changes when a broker or a person changes the folder. problem: why the
-    folder could not be read; then no other fact counts. producers: those with transactions; None if a broker cannot
-    load them. started: None if a start leaves it as it is, or if the doctor was not asked (BrokerFacts.start).
+    folder could not be read; then no other fact counts. producers: None if a broker cannot load them.
+    started: None if a start leaves it as it is, or if the doctor was not asked (BrokerFacts.start).
     """
 
     topic: Name

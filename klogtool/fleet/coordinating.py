@@ -19,7 +19,7 @@ from klogtool.errors import KlogError
 from klogtool.fleet.collected import MOST_LISTED, Collected, CommitFacts, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
-from klogtool.format.producers import NO_COORDINATOR_EPOCH
+from klogtool.format.producers import NO_COORDINATOR_EPOCH, ProducerState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
@@ -44,7 +44,7 @@ def _digest(kind: str, name: str) -> str:
 def find_producers(
     path: str, circumstances: Circumstances, checkpoints: Checkpoints, jobs: int
 ) -> tuple[ProducerFacts, ...] | None:
-    """Return the transactional producers that a broker knows once it has loaded the log; None if it cannot."""
+    """Return the producers that a broker knows once it has loaded the log; None if it cannot."""
     try:
         loaded = load(path, circumstances, jobs, checkpoints)
         known = loaded.log.producers.producers.values()
@@ -52,14 +52,23 @@ def find_producers(
         markers = _last_markers(loaded) if has_markers else {}
     except KlogError:  # what is wrong with the log is said by the copy's own facts
         return None
-    producers = (
-        ProducerFacts(
-            one.producer_id, one.producer_epoch, one.current_txn_first_offset, *markers.get(one.producer_id, ())
-        )
-        for one in sorted(known, key=lambda one: one.producer_id)
-        if one.current_txn_first_offset is not None or one.producer_id in markers
+    producers = sorted(known, key=lambda one: one.producer_id)[:MOST_LISTED]
+    return tuple(_facts_of(one, *markers.get(one.producer_id, ())) for one in producers)
+
+
+def _facts_of(
+    known: ProducerState, marker_epoch: int | None = None, marker_ms: int | None = None, is_abort: bool | None = None
+) -> ProducerFacts:
+    return ProducerFacts(
+        known.producer_id,
+        known.producer_epoch,
+        known.current_txn_first_offset,
+        marker_epoch,
+        marker_ms,
+        is_abort,
+        known.last_sequence,
+        known.last_data_offset,
     )
-    return tuple(producers)[:MOST_LISTED]
 
 
 def _last_markers(loaded: LoadedPartition) -> dict[int, tuple[int, int, bool]]:

@@ -28,6 +28,7 @@ from klogtool.fleet.restored_identity import (
     find_troubles,
     judge_quorum,
 )
+from klogtool.fleet.sequences import SequenceBehind, find_behind
 from klogtool.quorum.election import Election
 
 _Key = tuple[str, int]
@@ -112,6 +113,7 @@ class Restored(Struct, frozen=True):
     resets: tuple[GroupReset, ...] = ()
     transactions: tuple[TransactionAhead, ...] = ()
     nodes: tuple[NodeStart, ...] = ()
+    behind: tuple[SequenceBehind, ...] = ()
 
     @property
     def lacks_disks(self) -> bool:
@@ -196,6 +198,7 @@ def judge_set(files: Sequence[Collected]) -> Restored:
         resets,
         transactions,
         foreseen.nodes,
+        tuple(find_behind(by_key, files)),
     )
 
 

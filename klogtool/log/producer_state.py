@@ -88,7 +88,7 @@ class ProducerAppendInfo:
     def _append_data(self, batch: RecordBatch, first_offset: int) -> None:
         self._check_epoch(batch.producer_epoch, first_offset, TV_UNKNOWN)
         if self._origin is AppendOrigin.CLIENT:
-            self._check_sequence(batch.producer_epoch, batch.base_sequence, first_offset)
+            self.check_sequence(batch.producer_epoch, batch.base_sequence, first_offset)
         last_offset = batch.last_offset
         offset_delta = wrap_int(last_offset - first_offset)
         self.updated.add_batch(
@@ -140,7 +140,8 @@ class ProducerAppendInfo:
             "InvalidProducerEpochException",
         )
 
-    def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
+    def check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
+        """Raise Refused if a leader rejects a batch that begins with this sequence (OutOfOrderSequenceException)."""
         if producer_epoch == self.updated.producer_epoch:
             is_same_epoch = producer_epoch == self._current.producer_epoch
             before = self.updated if self.updated.batches else self._current if is_same_epoch else None

@@ -21,6 +21,8 @@ from klogtool.fleet.restored import (
     walk_options,
 )
 from klogtool.fleet.restored_identity import SetProblem, SetTrouble
+from klogtool.fleet.sequences import SequenceBehind
+from klogtool.format.batch import NO_SEQUENCE
 from klogtool.render.words import count_text, offsets_text
 
 _PROBLEMS = {
@@ -100,6 +102,7 @@ def restored_text(restored: Restored, command: str, *, is_verbose: bool = False)
     yield from _titled("Groups that may be reset:", [_reset_line(one) for one in restored.resets])
     transactions = [one for one in restored.transactions if is_verbose or one.fate in (Fate.HANGS, Fate.TORN)]
     yield from _titled("Transactions:", [_transaction_line(one) for one in transactions])
+    yield from _titled("Producers that went on meanwhile:", list(_behind_lines(restored.behind, is_verbose)))
     options = [f"{option.number}. {_option_text(option, command)}" for option in walk_options(restored)]
     yield from _titled("What to do, in this order:", options)
 
@@ -221,6 +224,25 @@ def _transaction_line(one: TransactionAhead) -> str:
     return f"  {who}  {escaped(f'{one.topic}-{one.partition}')} of node {one.node_id}{at}: {_FATES[one.fate]}"
 
 
+def _behind_lines(behind: Sequence[SequenceBehind], is_verbose: bool) -> Iterator[str]:
+    if behind:
+        producers = count_text(len({one.producer_id for one in behind}), "producer")
+        partitions = count_text(len({(one.topic, one.partition) for one in behind}), "partition")
+        more = "" if is_verbose else " (--verbose names them)"
+        yield f"  A leader with an older copy refuses what {producers} would send next to {partitions}{more}:"
+        yield "  OutOfOrderSequenceException. Restart these clients once the brokers run."
+    for one in behind if is_verbose else ():
+        yield (
+            f"  producer {one.producer_id}  {escaped(f'{one.topic}-{one.partition}')} of node {one.node_id}: "
+            f"{_sequence(one.last_sequence, one.producer_epoch)}; node {one.newest_node} has "
+            f"{_sequence(one.newest_sequence, one.newest_epoch)}"
+        )
+
+
+def _sequence(sequence: int, epoch: int) -> str:
+    return f"sequence {sequence:,} of epoch {epoch:,}" if sequence != NO_SEQUENCE else f"none of epoch {epoch:,}"
+
+
 def _option_text(option: RestoreOption, command: str) -> str:
     if option.step is RestoreStep.DOCTOR:
         return "What is marked DOCTOR: klogtool doctor has options for each of these nodes. Then check again."
@@ -260,6 +282,6 @@ def restored_rows(restored: Restored) -> Iterator[Mapping[str, object]]:
     for forecast in restored.forecasts:
         counts = {"lost_records": forecast.lost_records, "gone_records": forecast.gone_records}
         yield to_builtins(forecast) | counts
-    yield from map(to_builtins, (*restored.resets, *restored.transactions))
+    yield from map(to_builtins, (*restored.resets, *restored.transactions, *restored.behind))
     for option in walk_options(restored):
         yield {"type": "option", **to_builtins(option)}

@@ -287,6 +287,39 @@ def test_the_fate_of_a_transaction(
     assert (restored.starts is Starts.YES) == (fate not in (Fate.HANGS, Fate.TORN))
 
 
+# Producers.
+
+
+def with_producer(file: Collected, epoch: int, last_sequence: int, last_offset: int = 9) -> Collected:
+    producer = ProducerFacts(7, epoch, last_sequence=last_sequence, last_offset=last_offset)
+    return replace(file, copies=tuple(replace(each, producers=(producer,)) for each in file.copies))
+
+
+@pytest.mark.parametrize(
+    ("older", "newest", "is_refused"),
+    [
+        ((0, 9), (0, 40), True),
+        ((0, 9), (0, 9), False),
+        ((0, -1), (0, 9), True),  # its marker was the last that the older copy has of it
+        ((0, 9), (1, 5), True),
+        ((0, 9), (1, -1), False),  # transactions of version 2: a new epoch begins at sequence 0
+        ((0, 2**31 - 1), (0, 3), True),
+    ],
+)
+def test_a_producer_that_went_on(
+    older: tuple[int, int], newest: tuple[int, int], is_refused: bool, tmp_path: pathlib.Path
+) -> None:
+    files = set_of(ALL_EQUAL.replace("end 60\nbroker 3", "end 41\nbroker 3"), tmp_path)
+    with_both = [with_producer(files[0], *newest, 55), with_producer(files[1], *older, 9), files[2]]
+    told = [(one.node_id, one.newest_node, one.last_sequence) for one in judge_set(with_both).behind]
+    assert told == ([(2, 1, older[1])] if is_refused else [])
+    # A leader that does not know the producer, and one that does not lead.
+    assert judge_set([with_both[0], *files[1:]]).behind == ()
+    alone = "metadata t-0 replicas 1 2 3 isr 1 leader 1"
+    files = set_of(ALL_EQUAL.replace("metadata t-0 replicas 1 2 3 isr 1 2 3 leader 1", alone), tmp_path / "alone")
+    assert judge_set([with_producer(files[0], *newest, 55), with_producer(files[1], *older, 9), files[2]]).behind == ()
+
+
 # A model: disks of a cluster that runs, each copied at another step.
 
 

@@ -19,7 +19,7 @@ from running import run_here
 from .beside import module_beside
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
-from .restored_outcomes import OnDisks, Rows, differences, records_on, rows_of, start_as_told
+from .restored_outcomes import OnDisks, Rows, differences, leaders_of, records_on, rows_of, start_as_told
 from .restored_sets import (
     COMPACTED,
     COMPACTION,
@@ -152,6 +152,43 @@ def test_two_metadata_disks_are_new(folder: Path) -> None:
         assert (verdict["starts"] != "refuses", verdict["metadata_from"], verdict["lost_records"]) == (True, [1], 0)
         assert list(start_as_told(cluster, rows)) == []
         assert len(cluster.one.consume(PLAIN, 0)) == len(sent)
+
+
+def test_a_producer_that_goes_on(folder: Path) -> None:
+    """Its next batch is refused by a leader with an older copy, as it was said. (An idempotent producer then begins a
+    new epoch by itself.)"""
+    with a_cluster("4.3.1", folder / "work", 3, CONFIG) as cluster:
+        cluster.start()
+        cluster.create(PLAIN, "1:2:3,2:3:1,3:1:2")
+        module = module_beside("brokers/broker.py")
+        client = module.Client("4.3.1", cluster.bootstrap, folder)  # the cluster's own one ends with it
+        patient = {"linger.ms": 3600000, "delivery.timeout.ms": 2147483647, "enable.idempotence": "true"}
+        producer = module.Producer(client, "lasting", patient)
+
+        def send(count: int) -> None:
+            for _ in range(count):
+                for partition in range(3):
+                    producer.send(PLAIN, partition, module.Record(value=b"v"))
+                producer.flush()
+
+        for broker in cluster.brokers:
+            send(5)
+            snapshot(broker, folder / "set")
+        cluster.kill()
+        for broker in cluster.brokers:
+            restore(broker, folder / "set")
+        rows = forecast_of(cluster, folder)
+        told = {(row["partition"], row["node_id"]) for row in rows["sequence-behind"]}
+        assert told == {(partition, node) for partition in range(3) for node in (1, 2)}
+        Cluster(cluster.brokers[:2]).start()  # so one of them leads, and has not yet all that the producer has sent
+        time.sleep(15)
+        leader = leaders_of(cluster)[PLAIN, 0]
+        assert leader in (1, 2)
+        before = len(cluster.brokers[leader - 1].log_text())
+        send(1)
+        client.close()
+        log = cluster.brokers[leader - 1].log_text()[before:]
+        assert f"partition {PLAIN}-0" in log and "Out of order sequence number for producer" in log, log[-3000:]
 
 
 def start_and_compare(cluster: Cluster, folder: Path) -> None:
