@@ -188,7 +188,8 @@ def test_a_producer_that_goes_on(folder: Path) -> None:
         send(1)
         client.close()
         log = cluster.brokers[leader - 1].log_text()[before:]
-        assert f"partition {PLAIN}-0" in log and "Out of order sequence number for producer" in log, log[-3000:]
+        assert f"partition {PLAIN}-0" in log, log[-3000:]
+        assert "Out of order sequence number for producer" in log, log[-3000:]
 
 
 def start_and_compare(cluster: Cluster, folder: Path) -> None:
