@@ -13,12 +13,20 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.errors import KlogError
 from klogtool.format.uuids import parse_uuid
+from klogtool.plans.node_ids import NodeIdsResult, parse_node_ids
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import COMMAND, LogDirTransplant, TransplantQuestion, TransplantResult
 from klogtool.quorum.new_voters import parse_voters
 from klogtool.render.plans import plan_text
 from klogtool.render.quorum import voters_text
-from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, log_dir_text, place_lines, transplant_text
+from klogtool.render.transplant import (
+    CHECKED,
+    NOTHING_WRITTEN,
+    log_dir_text,
+    node_ids_text,
+    place_lines,
+    transplant_text,
+)
 
 
 @commands.command(COMMAND)
@@ -33,8 +41,9 @@ def command(paths: tuple[str, ...], question: TransplantQuestion, writing: Writi
     and timestamps stay. Leader epochs begin anew, and producers are forgotten. A damaged copy is refused: salvage it
     first.
 
-    With --cluster-id, whole log dirs become those of another cluster: a clone from copies of all disks. Node ids,
-    directory ids and topic ids stay. With --voters, the metadata says where the controllers of the clone listen.
+    With --cluster-id, whole log dirs become those of another cluster: a clone from copies of all disks. Directory ids
+    and topic ids stay. With --voters, the metadata says where the controllers of the clone listen; with --node-ids,
+    nodes get other ids, in meta.properties and in all of the metadata.
 
     \b
     Examples:
@@ -48,8 +57,8 @@ def command(paths: tuple[str, ...], question: TransplantQuestion, writing: Writi
         raise click.UsageError("--check writes nothing, so it does not go with --apply, --output or --plan-out.")
     if question.cluster_id is not None:
         return _of_log_dirs(paths, question, writing)
-    if len(paths) > 1 or question.voters is not None:
-        raise click.UsageError("Several log dirs, and --voters, are for --cluster-id.")
+    if len(paths) > 1 or question.voters is not None or question.node_ids is not None:
+        raise click.UsageError("Several log dirs, --voters and --node-ids are for --cluster-id.")
     in_place = writing.apply or (writing.plan_out is not None and writing.output is None)
     if question.topic_id is None and question.log_dir is None and not (question.check or in_place):
         raise click.UsageError("Give --topic-id, or --log-dir of a broker that knows the topic. --check needs neither.")
@@ -92,15 +101,23 @@ def _of_log_dirs(paths: Sequence[str], question: TransplantQuestion, writing: Wr
     except KlogError as error:
         raise click.UsageError(f"Invalid value for '--cluster-id': {error.reason}.") from None
 
-    try:
-        if question.voters is not None:
-            parse_voters(question.voters)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--voters") from None
+    for option, text, parse in (
+        ("--voters", question.voters, parse_voters),
+        ("--node-ids", question.node_ids, parse_node_ids),
+    ):
+        try:
+            if text is not None:
+                parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=option) from None
 
     def text_of(plan: Plan) -> str:
-        result = plan.result
-        return log_dir_text(plan, result) if isinstance(result, LogDirTransplant) else voters_text(plan)
+        match plan.result:
+            case LogDirTransplant() as result:
+                return log_dir_text(plan, result)
+            case NodeIdsResult() as result:
+                return node_ids_text(plan, result)
+        return voters_text(plan)
 
     face = PlanFace(text_of=text_of, nothing_changed="Nothing was changed. --apply does it, with undo.")
     log_dirs = tuple(dict.fromkeys(map(os.path.abspath, paths)))

@@ -14,6 +14,7 @@ sharing     one broker's share of a plan: what is done already, what is still to
 coordinating  what transactions and groups have left on one broker
 restored_identity  whether restored disks are one cluster, and whose metadata leads it
 node_starts  what the doctor foresees for each disk of a set
+sequences   producers that went on, and what a leader with an older copy says to them
 remote_gaps  offsets of tiered topics that neither the disks of a set have nor its metadata of remote segments
 forecast    what becomes of each partition if all disks of a set start together
 restored    the verdict for a set of restored disks: lost, reset, torn, and what to do

@@ -57,6 +57,7 @@
     image_names              image: other names for topics
 
     transplant               transplant
+    node_ids                 transplant --node-ids: the metadata with other ids of nodes
     salvage                  salvage, and the steps that put its result in place of the damaged dir
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

@@ -43,6 +43,7 @@ from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
+from klogtool.plans.node_ids import NewIds, parse_node_ids, plan_metadata
 from klogtool.plans.plan import Plan, SizedVerdict, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.quorum_voters import VotersQuestion
@@ -51,6 +52,7 @@ from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
 from klogtool.plans.salvage import order_steps
+from klogtool.quorum.new_voters import parse_voters
 from klogtool.verify.cures import salvage
 
 COMMAND = "transplant"
@@ -95,6 +97,12 @@ class TransplantQuestion(Question, frozen=True, kw_only=True):
             "With --cluster-id: where the voters of a dynamic quorum listen now. Name the log dirs of all controllers.",
             Unit.TEXT,
             metavar="ID@HOST:PORT[:DIR-ID],...",
+        ),
+    ] = None
+    node_ids: Annotated[
+        PathText | None,
+        parameter(
+            "With --cluster-id: nodes get other ids. Name all log dirs of all nodes.", Unit.TEXT, metavar="OLD=NEW,..."
         ),
     ] = None
     check: Annotated[bool, parameter("Only say whether it can be transplanted, and to where.")] = False
@@ -207,10 +215,18 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
 
 
 def _walk_log_dir_plans(path: str, question: TransplantQuestion, cluster_id: str) -> Iterator[Plan]:
-    """Yield the plan of a log dir. The plan of new voters relies on what all log dirs have, so it is the very first."""
-    if question.voters is not None and path in question.log_dirs[:1]:
+    """Yield the plans of a log dir: of its metadata, if nodes get other ids, and of meta.properties. The plan of new
+    voters relies on what all log dirs have, so it is the very first. path: may be that of the metadata alone."""
+    new_ids: NewIds = {} if question.node_ids is None else parse_node_ids(question.node_ids)
+    voters = None if question.voters is None else parse_voters(question.voters)
+    if voters is not None and not new_ids and path in question.log_dirs[:1]:
         yield from decide_voters(path, _voters_question(question))
-    yield plan_log_dir(COMMAND, path, question, cluster_id)
+    log_dir = os.path.dirname(path) if new_ids and own_name(path) == CLUSTER_METADATA_DIR else path
+    of_log_dir = plan_log_dir(COMMAND, log_dir, question, cluster_id, new_ids)
+    if new_ids and os.path.isdir(os.path.join(log_dir, CLUSTER_METADATA_DIR)):
+        yield plan_metadata(COMMAND, log_dir, question, new_ids, voters)
+    if path == log_dir:
+        yield of_log_dir
 
 
 def _voters_question(question: TransplantQuestion) -> VotersQuestion:
@@ -364,17 +380,19 @@ def _notes(
 
 # A whole log dir: for a clone from copies of all disks. A broker knows its cluster by meta.properties alone
 # (MetaPropertiesEnsemble). `__cluster_metadata` names nodes, directory ids and topic ids, and no cluster: so these
-# stay, and all log dirs of all nodes get the same new id.
+# stay, and all log dirs of all nodes get the same new id. Other node ids are another matter: plans/node_ids.py.
 
 
 class LogDirTransplant(Result, frozen=True):
-    """What a log dir becomes. directory_id, node_id: they stay. partitions: how many partition dirs come along;
-    has_metadata: one of them is `__cluster_metadata-0`. voters: whom that names, of a dynamic quorum, with where they
-    listen: this stays, too. tiered_topics: topics that the metadata tiers, so that a clone shares their objects."""
+    """What a log dir becomes. directory_id: it stays. source_node_id: the node id that it had. partitions: how many
+    partition dirs come along; has_metadata: one of them is `__cluster_metadata-0`. voters: whom that names, of a
+    dynamic quorum, with where they listen: this stays, too, unless nodes get other ids. tiered_topics: topics that the
+    metadata tiers, so that a clone shares their objects."""
 
     cluster_id: str
     source_cluster_id: str | None
     node_id: int | None
+    source_node_id: int | None
     directory_id: str | None
     partitions: int
     has_metadata: bool
@@ -382,9 +400,12 @@ class LogDirTransplant(Result, frozen=True):
     tiered_topics: tuple[str, ...] = ()
 
 
-def plan_log_dir(command: str, path: str, question: Question, cluster_id: str) -> Plan:
-    """Plan for one log dir. Raises KlogError for what is no log dir, or an id that is none; Refused for one without
-    meta.properties; Corrupt if that cannot be read."""
+def plan_log_dir(command: str, path: str, question: Question, cluster_id: str, new_ids: NewIds) -> Plan:
+    """Plan for one log dir. new_ids: of nodes.
+
+    Raises KlogError for what is no log dir, or an id that is none; Refused for one without meta.properties, or one
+    whose node id may have been changed already; Corrupt if meta.properties cannot be read.
+    """
     log_dir = open_path(path)
     if not isinstance(log_dir, LogDir):
         raise KlogError("not a log dir: --cluster-id is for a whole log dir", path=path)
@@ -396,21 +417,29 @@ def plan_log_dir(command: str, path: str, question: Question, cluster_id: str) -
             "it has no meta.properties, so nobody knows of which node it is: kafka-storage.sh format writes one",
             path=path,
         )
+    if new_ids and identity.cluster_id == cluster_id:
+        raise Refused(
+            "it has this cluster id already, so its node ids may be the new ones already: name the others only",
+            path=path,
+        )
     partitions = log_dir.partitions
+    node_id = None if identity.node_id is None else new_ids.get(identity.node_id, identity.node_id)
     has_metadata = any(partition.topic == METADATA_TOPIC for partition in partitions)
     folder = os.path.join(draft.path, CLUSTER_METADATA_DIR)
     metadata = read_cluster_metadata(folder) if has_metadata else ClusterMetadata()
     result = LogDirTransplant(
         cluster_id,
         identity.cluster_id,
+        node_id,
         identity.node_id,
         None if identity.directory_id is None else build_uuid(identity.directory_id),
         len(partitions),
         has_metadata,
-        metadata.quorum.voters or (),
+        () if new_ids else metadata.quorum.voters or (),
         tuple(sorted(topic for topic, settings in metadata.topics.items() if settings.get(REMOTE_STORAGE) == "true")),
     )
-    is_same = identity.cluster_id == cluster_id
-    content = build_meta_properties(replace(identity, cluster_id=cluster_id))
+    new_identity = replace(identity, cluster_id=cluster_id, node_id=node_id)
+    is_same = new_identity == identity
+    content = build_meta_properties(new_identity)
     steps = () if is_same else (Write(name, (content,)),)
     return Plan(command, draft.path, question, (file_fact(name, draft.files[name]),), steps, (), result)

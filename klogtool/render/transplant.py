@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from klogtool.escape import as_paragraph, quoted
+from klogtool.plans.node_ids import NodeIdsResult
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import LogDirTransplant, TransplantResult
 from klogtool.render.plans import wrapped_table
@@ -48,13 +49,17 @@ def log_dir_text(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
     else:
         yield f"  it has the cluster id {result.cluster_id} already"
     node = "none" if result.node_id is None else result.node_id
-    yield f"  node id {node} and directory id {result.directory_id or 'none'} stay"
+    if result.node_id == result.source_node_id:
+        yield f"  node id {node} and directory id {result.directory_id or 'none'} stay"
+    else:
+        yield f"  node id {node}; it was {result.source_node_id}"
+        yield f"  directory id {result.directory_id or 'none'} stays"
     yield f"  {count_text(result.partitions, 'partition dir')} with their topic ids stay as they are"
     yield "Every log dir of every node of the cluster needs the same id."
     if result.voters:
         voters = ", ".join(f"{voter.id}@{' '.join(voter.addresses)}" for voter in result.voters)
         yield f"The metadata has the controllers at {voters}: --voters writes other places."
-    elif result.has_metadata:
+    elif result.has_metadata and result.node_id == result.source_node_id:
         yield "The metadata names no voters: where controllers listen is in controller.quorum.voters of their settings."
     if result.tiered_topics:
         yield (
@@ -62,6 +67,21 @@ def log_dir_text(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
             f"{result.tiered_topics[0]}. A clone has the original's objects; its retention deletes them there. "
             "Give it a copy of the store first."
         )
+
+
+@as_paragraph
+def node_ids_text(plan: Plan, result: NodeIdsResult) -> Iterator[str]:
+    """Show what becomes of a copy of the metadata."""
+    yield f"Transplant of {plan.path}   (plan {plan.id})"
+    pairs = ", ".join(f"{old} becomes {new}" for old, new in sorted(result.node_ids.items()))
+    yield f"  node ids: {pairs}"
+    yield f"  one snapshot takes the place of the log and its snapshots: {count_text(result.records, 'record')},"
+    yield f"  up to offset {result.offset:,} of epoch {result.epoch:,}; all of them count as committed"
+    for voter in result.voters:
+        yield f"  voter {voter.id}  {voter.directory_id}  {' '.join(voter.addresses)}"
+    if not result.voters:
+        yield "  no voters: controller.quorum.voters of the settings has to name the new ids"
+    yield "In the settings of each node, node.id has to be its new id."
 
 
 def place_lines(result: TransplantResult, output: str, log_dir: str | None) -> Iterator[str]:

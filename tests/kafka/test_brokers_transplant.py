@@ -8,6 +8,7 @@ once in place.
 from __future__ import annotations
 
 import pathlib
+import re
 import shutil
 import sys
 from typing import Any
@@ -22,6 +23,8 @@ from .clusters import a_cluster
 from .kafka import scratch_folder
 
 CLONE = "AAAAAAAAAAAAAAAAAAAAAw"
+CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 HERE = pathlib.Path(__file__).resolve().parent
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
@@ -168,5 +171,64 @@ def test_a_clone_of_a_dynamic_quorum_listens_elsewhere() -> None:
             assert len(served(cluster.one, "orders")) == 20
             assert CLONE in cluster.one.log_text()
             cluster.stop()
+    finally:
+        shutil.rmtree(scratch)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("version", "is_dynamic"), [("4.3.1", True), ("4.3.1", False), ("3.9.2", False), ("4.4.0", True)]
+)
+def test_a_clone_with_other_node_ids(version: str, is_dynamic: bool) -> None:
+    """Replicas, leaders, settings of brokers and committed offsets are there under the new ids; nothing is stray."""
+    scratch = scratch_folder("klogtool-brokers-clone-")
+    try:
+        with a_cluster(version, scratch / "work", 3, is_dynamic=is_dynamic) as cluster:
+            module = sys.modules[type(cluster.one).__module__]
+            cluster.start()
+            cluster.create("orders", "1:2:3,2:3:1", retention_ms=123456)
+            change = ("--bootstrap-server", cluster.bootstrap, "--alter", "--add-config", "log.cleaner.threads=2")
+            cluster.one.tool(CONFIGS, *change, "--entity-type", "brokers", "--entity-name", "2")
+            records = [module.Record(value=b"%d" % n) for n in range(20)]
+            cluster.one.produce("orders", 0, records, acks="all", enable_idempotence="true")
+            cluster.one.join_group("readers", "orders", 7)
+            cluster.kill()
+            disks = [disk for broker in cluster.brokers for disk in (*broker.log_dirs, broker.metadata_dir)]
+            places = ",".join(
+                f"{broker.node_id + 10}@127.0.0.1:{broker._controller_port}" for broker in cluster.brokers
+            )
+            release = ("--kafka", version, "--cluster-id", CLONE, "--node-ids", "1=11,2=12,3=13")
+            done("transplant", *disks, *release, *(("--voters", places) if is_dynamic else ()), "--apply")
+            for broker in cluster.brokers:
+                broker.node_id += 10
+                broker.cluster_id = CLONE
+                if not is_dynamic:
+                    broker.config["controller.quorum.voters"] = places
+            cluster.start()
+            told = cluster.one.tool(
+                TOPICS, "--bootstrap-server", cluster.bootstrap, "--describe", "--topic", "orders"
+            ).stdout
+            assert [re.findall(r"Replicas: (\S+)", told), "retention.ms=123456" in told] == [
+                ["11,12,13", "12,13,11"],
+                True,
+            ]
+            assert len(served(cluster.one, "orders")) == 20
+            cluster.one.produce("orders", 1, records, acks="all")
+            of_broker = (
+                "--bootstrap-server",
+                cluster.bootstrap,
+                "--describe",
+                "--entity-type",
+                "brokers",
+                "--entity-name",
+            )
+            assert "log.cleaner.threads=2" in cluster.one.tool(CONFIGS, *of_broker, "12").stdout
+            groups = cluster.one.tool(
+                GROUPS, "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "readers"
+            )
+            assert re.search(r"readers\s+orders\s+0\s+7\s+20", groups.stdout), groups.stdout
+            assert not [path for disk in disks for path in pathlib.Path(disk).glob("*-stray")]
+            cluster.kill()
     finally:
         shutil.rmtree(scratch)

@@ -12,7 +12,10 @@ import pytest
 from running import FIXTURES, ROOT, run_here, tree_of
 
 from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
+from klogtool.format.internal.schema import api_keys, schema_of
 from klogtool.log.logdir import LogDir
+from klogtool.plans.node_ids import NODE_FIELDS, with_new_ids
 
 ID = "AAAAAAAAAAAAAAAAAAAAAw"
 DIRECTORIES = ("XcCOFT_2QDO29v9qZIRHPA", "5AtikM9nTF6UPDe_71BnxQ", "KFy2fanDT86wWzBxT94o2g")
@@ -140,3 +143,111 @@ def test_topics_with_remote_storage_are_named(log_dir: pathlib.Path, tmp_path: p
     shutil.rmtree(log_dir / "__cluster_metadata-0")
     shutil.copytree(next((tmp_path / "built").rglob("*.checkpoint")).parent, log_dir / "__cluster_metadata-0")
     assert "NOT DONE: 1 topic with remote storage, such as plain." in text_of(log_dir, tmp_path)
+
+
+NODE_IDS = "1=11,2=12,3=13"
+
+
+def test_nodes_get_other_ids_in_all_of_the_metadata(tmp_path: pathlib.Path) -> None:
+    """What a snapshot has afterwards is what a replay had before, with the new ids; undo brings the old ones back."""
+    disks = controllers_in(tmp_path)
+    before = [contents_of(pathlib.Path(disk)) for disk in disks]
+    was = read_cluster_metadata(os.path.join(disks[0], "__cluster_metadata-0"))
+    words = ["transplant", *disks, "--cluster-id", ID, "--node-ids", NODE_IDS]
+    applied = run_here([*words, "--apply"], tmp_path)
+    assert applied.status == 0, applied.err
+    found = [LogDir(disk).meta_properties for disk in disks]
+    assert [None if each is None else (each.cluster_id, each.node_id) for each in found] == [
+        (ID, n) for n in (11, 12, 13)
+    ]
+    now = read_cluster_metadata(os.path.join(disks[0], "__cluster_metadata-0"))
+    old, new = (
+        [(voter.id, voter.directory_id, voter.addresses) for voter in metadata.quorum.voters or ()]
+        for metadata in (was, now)
+    )
+    assert new == [(node + 10, *rest) for node, *rest in old] != []
+    assert (now.topics, now.topic_ids, now.features) == (was.topics, was.topic_ids, was.features)
+    again = run_here([*words, "--apply"], tmp_path)
+    assert (again.status, "may be the new ones already" in again.err) == (3, True)
+    assert run_here(["undo", disks[0]], tmp_path).status == 0
+    assert [contents_of(pathlib.Path(disk)) for disk in disks] == before
+
+
+def test_each_field_that_has_a_node_id_gets_the_new_one() -> None:
+    """Every int32 of Kafka's metadata records is a node id, but for those named here."""
+    others = {"partitionId", "leaderEpoch", "partitionEpoch", "iterations"}
+    known = {
+        (name, field.name)
+        for of_4_4 in (False, True)
+        for name in api_keys(METADATA, "metadata", of_4_4=of_4_4).values()
+        for field in schema_of(name, of_4_4=of_4_4).struct.fields
+        if field.type == "int32" and field.name not in others
+    }
+    assert {(name, field) for name, fields in NODE_FIELDS.items() for field in fields} == known
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "values", "changed"),
+    [
+        (
+            "PartitionRecord",
+            1,
+            {"replicas": [1, 2, 9], "isr": [2], "leader": 2},
+            {"replicas": [11, 12, 9], "isr": [12], "leader": 12},
+        ),
+        (
+            "PartitionChangeRecord",
+            0,
+            {"isr": [1], "leader": -2, "replicas": None},
+            {"isr": [11], "leader": -2, "replicas": None},
+        ),
+        ("RegisterBrokerRecord", 1, {"brokerId": 1}, {"brokerId": 11}),
+        ("ProducerIdsRecord", 0, {"brokerId": -1, "nextProducerId": 5}, {"brokerId": -1}),
+        (
+            "ConfigRecord",
+            0,
+            {"resourceType": 4, "resourceName": "2", "name": "x", "value": "1"},
+            {"resourceName": "12"},
+        ),
+        ("ConfigRecord", 0, {"resourceType": 4, "resourceName": "", "name": "x", "value": "1"}, {"resourceName": ""}),
+        (
+            "ConfigRecord",
+            0,
+            {"resourceType": 2, "resourceName": "2", "name": "x", "value": "2"},
+            {"resourceName": "2", "value": "2"},
+        ),
+        (
+            "ConfigRecord",
+            0,
+            {
+                "resourceType": 2,
+                "resourceName": "t",
+                "name": "leader.replication.throttled.replicas",
+                "value": "0:1,1:9,*",
+            },
+            {"value": "0:11,1:9,*"},
+        ),
+    ],
+)
+def test_a_record_with_new_ids(name: str, version: int, values: dict[str, object], changed: dict[str, object]) -> None:
+    value = build_metadata_record(name, version, values)
+    told = parse_metadata_record(METADATA, with_new_ids(value, {1: 11, 2: 12}, set(), of_4_4=False))
+    assert (told.name, told.version, {key: told.values[key] for key in changed}) == (name, version, changed)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--node-ids", "1=11"], 2, "for --cluster-id"),
+        (["--cluster-id", ID, "--node-ids", "1"], 2, "OLD=NEW"),
+        (["--cluster-id", ID, "--node-ids", "1=11,2=11"], 2, "twice"),
+        (["--cluster-id", ID, "--node-ids", "1=2"], 3, "another node has the id 2"),
+        (["--cluster-id", ID, "--node-ids", NODE_IDS, "--voters", NEW], 3, "by their new ids: 11, 12, 13"),
+    ],
+)
+def test_node_ids_that_do_not_fit(words: list[str], status: int, said: str, tmp_path: pathlib.Path) -> None:
+    disks = controllers_in(tmp_path)
+    before = [contents_of(pathlib.Path(disk)) for disk in disks]
+    done = run_here(["transplant", *disks, *words], tmp_path)
+    assert (done.status, said in done.err) == (status, True), done.err
+    assert [contents_of(pathlib.Path(disk)) for disk in disks] == before

@@ -52,16 +52,16 @@ def parse_front(name: str, version: int, data: bytes, *, of_4_4: bool = False) -
     return values, stream.remaining()
 
 
-def build_message(name: str, version: int, values: Values) -> bytes:
-    """Return the bytes of a message; fields that are not given have their default.
+def build_message(name: str, version: int, values: Values, *, of_4_4: bool = False) -> bytes:
+    """Return the bytes of a message; fields that are not given have their default. of_4_4: by the schemas of 4.4.0.
 
     Raises Unsupported for a version that Kafka does not write, or that has no field for one of the values; ValueError
     for a value that does not fit its field.
     """
-    if version not in schema_of(name).versions:
+    if version not in schema_of(name, of_4_4=of_4_4).versions:
         raise Unsupported(f"{name} has no version {version}", kafka_class="UnsupportedVersionException")
     try:
-        built: bytes = declaration(name, version).build(values, version=version)
+        built: bytes = declaration(name, version, of_4_4=of_4_4).build(values, version=version)
     except ConstructError as error:
         raise ValueError(f"{name} cannot hold these values: {error}") from error
     return built

@@ -144,13 +144,13 @@ def metadata_record_name(value: bytes) -> str | None:
     return api_keys(METADATA, "metadata").get(value[len(_FRAME)])
 
 
-def build_metadata_record(name: str, version: int, values: Values) -> bytes:
-    """The value of a metadata record, for the name of its message (`TopicRecord`)."""
-    api_key = schema_of(name).api_key
+def build_metadata_record(name: str, version: int, values: Values, *, of_4_4: bool = False) -> bytes:
+    """The value of a metadata record, for the name of its message (`TopicRecord`). of_4_4: by the schemas of 4.4.0."""
+    api_key = schema_of(name, of_4_4=of_4_4).api_key
     if api_key is None:
         raise KeyError(f"{name} is no metadata record")
     frame = b"".join(map(build_unsigned, (FRAME_VERSION, api_key, version)))
-    return frame + build_message(name, version, values)
+    return frame + build_message(name, version, values, of_4_4=of_4_4)
 
 
 def parse_short(data: bytes, part: str) -> int:
