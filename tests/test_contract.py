@@ -29,6 +29,7 @@ QUESTIONS = {
     "salvage": f"salvage {DAMAGED}",
     "transplant": f"transplant {SOUND} --check",
     "transplant --cluster-id": f"transplant {DISKS[0]} --cluster-id MkU3OEVBNTcwNTJENDM2Qg",
+    "transplant --node-ids": f"transplant {N1} --cluster-id MkU3OEVBNTcwNTJENDM2Qg --node-ids 1=11",
     "lookup --offset": f"lookup {DAMAGED} --offset 45 --offset 47",
     "lookup --timestamp": f"lookup {DAMAGED} --timestamp latest",
     "lookup --leader-epoch": f"lookup {DAMAGED} --leader-epoch 0",
