@@ -29,10 +29,9 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.salvage.stretches import Rejected, RejectedCause, Run, Stretch, walk_stretches
 from klogtool.verify.findings import Kind
+from klogtool.verify.only_copies import find_orphans
 
 _Value = TypeVar("_Value")
-
-INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class SegmentFile(Struct, frozen=True):
@@ -85,12 +84,7 @@ class PartitionFiles(Struct):
 
     def orphans(self) -> set[int]:
         """Base offsets of segments of which only indexes are left."""
-        bases = {segment.base_offset for segment in self.segments}
-        return {
-            name.base_offset
-            for name in self.names()
-            if name.kind in INDEX_KINDS and not name.suffix and name.base_offset is not None
-        } - bases
+        return set(find_orphans(self.files))
 
 
 def read_partition_files(path: str) -> PartitionFiles:
