@@ -38,7 +38,7 @@ from klogtool.plans.free import COMMAND
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.recover import MarkedClean
-from klogtool.plans.results import ChangeResult
+from klogtool.plans.results import ChangeResult, LeftAlone
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 from klogtool.render.plans import (
     NOTHING_CHANGED,
@@ -239,8 +239,9 @@ class PlanShow(Show):
         else:
             is_about_all = plan.result is None or isinstance(plan.result, MarkedClean)
             rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
-            brief = None if is_loud or is_about_all else self.face.brief_of(plan)
-            self._digest.add(self._paragraph(plan), rank, brief)
+            skipped = plan.result.skipped if isinstance(plan.result, LeftAlone) else None
+            brief = self.face.brief_of(plan) if skipped is None else sentence(skipped)
+            self._digest.add(self._paragraph(plan), rank, None if is_loud or is_about_all else brief)
             self.face.totals.add(plan, is_loud=is_loud)
 
     def close(self) -> None:

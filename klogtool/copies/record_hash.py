@@ -28,7 +28,7 @@ from klogtool.log.expected_files import announced
 from klogtool.log.file import LogFile
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
-from klogtool.log.span_maker import SpanMaker, walk_results
+from klogtool.log.span_maker import SpanMaker, SpanResult, walk_results
 from klogtool.log.spans import Span
 from klogtool.log.thread_pool import in_order
 from klogtool.log.windows import Window
@@ -48,17 +48,13 @@ class DigestRange(Struct, frozen=True):
         return first_offset < self.end and last_offset >= self.start
 
 
-class DigestSpan(Struct):
+class DigestSpan(SpanResult):
     """The rows of a span, or of its first part.
 
-    start, reached, last, tail: see log.span_maker. rows: 16 bytes for each of `records` records, from first_offset to
+    rows: 16 bytes for each of `records` records, from first_offset to
     last_offset. is_past: no further entry has a wanted offset. error: why the walk ends at `reached`.
     """
 
-    start: int | None = None
-    reached: int = 0
-    last: bool = False
-    tail: Corrupt | None = None
     rows: bytes = b""
     records: int = 0
     first_offset: int = -1

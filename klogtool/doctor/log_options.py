@@ -42,16 +42,15 @@ from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
+from klogtool.verify.causes import CureCause
 from klogtool.verify.cures import (
     in_turn,
-    moving_up,
     rebuild_index,
     recover,
     renaming,
     salvage,
     unpacking,
     unpacking_into,
-    writing_over,
 )
 from klogtool.verify.only_copies import find_orphans
 from klogtool.verify.swaps import offsets_in_log
@@ -197,7 +196,7 @@ def _refilling(
         elif is_over:
             rest = span_of(after[new].content, files[old].size, after[new].size)
             after[new] = DraftFile((*files[old].content, *rest))
-            commands.append(writing_over(copy, log))
+            commands.append(CureCause.WRITE_OVER(copy=copy, path=log))
         else:
             after[new] = after.pop(old)
             commands.append(renaming(copy, log, over_empty=True))
@@ -224,7 +223,7 @@ def _moving_up(point: Ahead) -> Iterator[Option]:
         return
     nested = find_nested_logs(draft.path, draft.folders, draft.before)
     for name in dict.fromkeys(os.path.dirname(path) for path, log in nested.items() if _is_missing(log, point)):
-        move = moving_up(os.path.join(point.path, name), point.path)
+        move = CureCause.MOVE_UP(folder=os.path.join(point.path, name), path=point.path)
         yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=move), AdviceCause.MOVE_UP(name=name))
 
 

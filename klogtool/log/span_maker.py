@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
@@ -16,15 +18,24 @@ from klogtool.format.framing import Frame, walk_frames
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
-from klogtool.log.spans import Done, Span, find_start, walk_spans
+from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.walking import walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 
 
-class SpanResult(Done, Protocol):
-    """The result for a span, or for its first part. tail: the error of an impossible length after the last entry."""
+class SpanResult(Struct):
+    """The result for a span, or for its first part: a `log.spans.Done`. tail: the error of an impossible length after
+    the last entry."""
 
-    tail: Corrupt | None
+    start: int | None = None
+    reached: int = 0
+    last: bool = False
+    tail: Corrupt | None = None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the span ends early here."""
+        return False
 
 
 ResultT = TypeVar("ResultT", bound=SpanResult)

@@ -16,7 +16,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.message import Message, check_magic, parse_entry
 from klogtool.log.file import LogFile
-from klogtool.log.span_maker import SpanMaker
+from klogtool.log.span_maker import SpanMaker, SpanResult
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import Constants, ReferenceRows
 from klogtool.render.record_columns import COLUMN_TYPES, OF_A_FILE
@@ -58,22 +58,18 @@ class Extract(Struct, frozen=True):
     with_control: bool = True
 
 
-class SpanBatches(Struct):
+class SpanBatches(SpanResult):
     """The result of a span, or of its first part if the whole span would be too much.
 
-    start, reached, last: see log.span_maker. tail: what is wrong after the last entry, if anything. items: record
+    items: record
     batches in order, with errors where damage was found. size: bytes of the items. invalid, first_invalid: how many
     entries have a wrong checksum, and the position of the first one.
     """
 
-    start: int | None = None
-    reached: int = 0
     items: list[pa.RecordBatch | KlogError] = field(default_factory=list)
     size: int = 0
     invalid: int = 0
     first_invalid: int | None = None
-    last: bool = False
-    tail: Corrupt | None = None
 
     @property
     def is_enough(self) -> bool:

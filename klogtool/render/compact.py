@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from klogtool.escape import as_paragraph
 from klogtool.plans.compact import CleanerFailure, CleanerPass, CompactResult
 from klogtool.plans.plan import Plan
-from klogtool.plans.results import LeftAlone
 from klogtool.plans.why_not_compacted import LogStanding, Standing
 from klogtool.render.changes import notes_lines
 from klogtool.render.index_doubts import doubt_lines
@@ -30,8 +29,6 @@ _GONE = {
 def uncleaned_text(plan: Plan) -> str | None:
     """Return the reason why a partition is not cleaned, by which partitions are counted; None if it is cleaned."""
     result = plan.result
-    if isinstance(result, LeftAlone):
-        return words(result.skipped)
     is_quiet = isinstance(result, CompactResult) and not (result.is_cleaned or result.index_doubts)
     return "not due" if is_quiet else None
 

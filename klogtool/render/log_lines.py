@@ -21,7 +21,7 @@ from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.span_maker import SpanMaker, walk_results
+from klogtool.log.span_maker import SpanMaker, SpanResult, walk_results
 from klogtool.log.spans import Span
 from klogtool.log.windows import BufferPool, Window
 from klogtool.render.csv_lines import csv_row
@@ -42,21 +42,16 @@ LEAST_LINE_ROOM = 320  # the kernel asks for at least so many bytes for each rec
 LONG_MASK = (1 << 64) - 1
 
 
-class Lines(Struct):
+class Lines(SpanResult):
     """The lines of a span of the file.
 
-    start, reached, last, tail: see log.span_maker.
     gaps: (offset before, offset after) where offsets are not consecutive. `before` of the first one is None, because
     only the reader of the span before knows it. invalid: entries with a wrong checksum. errors: damage that did not end
     the dump. fatal: the error that ended the span. text_bytes: size of the chunks. bounded: the lines may end before
     the span does.
     """
 
-    start: int | None = None
-    reached: int = 0
-    last: bool = False
     bounded: bool = False
-    tail: Corrupt | None = None
     chunks: list[Text] = field(default_factory=list)
     gaps: list[tuple[int | None, int]] = field(default_factory=list)
     last_offset: int | None = None

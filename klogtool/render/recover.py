@@ -14,7 +14,6 @@ from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import BelowHighWatermark, MayLose, OffsetSpan, Recovery, RecoveryLoss
-from klogtool.plans.results import LeftAlone
 from klogtool.render.plans import Totals
 from klogtool.render.words import count_text, offsets_text, words
 from klogtool.verify.stops import Stop
@@ -302,8 +301,6 @@ def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
 def recover_brief(plan: Plan) -> str | None:
     """Return the text by which plans are counted together; None if the plan is shown by itself."""
     result = plan.result
-    if isinstance(result, LeftAlone):
-        return words(result.skipped)
     is_brief = isinstance(result, Recovery) and not result.split and not result.perhaps_missing
     return "nothing is lost" if is_brief else None
 

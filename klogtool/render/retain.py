@@ -11,7 +11,6 @@ from klogtool.broker.unified_log.kept_segments import Kept
 from klogtool.escape import as_paragraph
 from klogtool.plans.delete_records import DeleteRecordsResult
 from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.results import LeftAlone
 from klogtool.plans.retain import AgedVerdict, RetainResult
 from klogtool.render.changes import change_text, notes_lines
 from klogtool.render.index_doubts import doubt_lines
@@ -26,8 +25,6 @@ _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes
 def unchanged_text(plan: Plan) -> str | None:
     """Return the text by which partitions without a deletion are counted together; None for other partitions."""
     result = plan.result
-    if isinstance(result, LeftAlone):
-        return words(result.skipped)
     is_quiet = isinstance(result, RetainResult) and not (result.deletions or result.index_doubts)
     return "nothing to delete" if is_quiet else None
 

@@ -92,11 +92,6 @@ def renaming(path: str, to: str, *, over_empty: bool = False) -> Reason:
     return (CureCause.RENAME_OVER if over_empty else CureCause.RENAME)(path=path, to=to)
 
 
-def moving_up(folder: str, path: str) -> Reason:
-    """Move the files of a folder into a partition dir; none is replaced."""
-    return CureCause.MOVE_UP(folder=folder, path=path)
-
-
 def moving_in(logs: Sequence[str], path: str, *, is_new: bool, files: Sequence[str] = ()) -> Reason:
     """Move segments with their side files into a partition dir; none is replaced. is_new: it is not there yet. files:
     others that belong there."""
@@ -105,19 +100,9 @@ def moving_in(logs: Sequence[str], path: str, *, is_new: bool, files: Sequence[s
     return in_turn(*first, *moves, *([CureCause.MOVE_FILES(files=tuple(files), path=path)] if files else []))
 
 
-def writing_over(copy: str, path: str) -> Reason:
-    """Write a copy of the beginning of a file over the zeros with which it begins."""
-    return CureCause.WRITE_OVER(copy=copy, path=path)
-
-
 def unpacking_into(copy: str, path: str, *, over: bool) -> Reason:
     """Unpack what gzip made into a file that is there. over: only its beginning changes; else it is empty."""
     return (CureCause.UNPACK_OVER if over else CureCause.UNPACK_TO)(copy=copy, path=path)
-
-
-def look_into(log: str) -> Reason:
-    """Show the records of a segment, so that a person sees whose they are."""
-    return CureCause.LOOK_INTO(path=log)
 
 
 def unpacking(path: str) -> Reason | None:

@@ -19,8 +19,8 @@ from klogtool.format.names import FileKind, build_file_name, is_log_name, parse_
 from klogtool.log.file import LogFile
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
-from klogtool.verify.causes import LogDirCause
-from klogtool.verify.cures import look_into, moving_in
+from klogtool.verify.causes import CureCause, LogDirCause
+from klogtool.verify.cures import moving_in
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_next_offset
 from klogtool.verify.verify_checkpoints import read_stated
@@ -72,7 +72,7 @@ class Misplaced(Struct, frozen=True):
     def cure(self) -> Reason:
         """Moves them to where a broker looks. If their offsets do not say where that is, it shows their records."""
         if len(self.of) != 1:
-            return look_into(self.paths[0])
+            return CureCause.LOOK_INTO(path=self.paths[0])
         beside = [os.path.join(self.log_dir, name) for name in _BESIDE] if self.is_absent else []
         return moving_in(
             self.paths[:MOST_AT_ONCE],

@@ -31,12 +31,11 @@ from klogtool.format.names import (
 from klogtool.log.file import LogFile
 from klogtool.log.folder import find_nested_logs, list_folder
 from klogtool.log.partition import Partition, has_partition_files
-from klogtool.verify.causes import NameCause
+from klogtool.verify.causes import CureCause, NameCause
 from klogtool.verify.cures import (
     MOST_MAGIC_BYTES,
     is_packed,
     move_out_of_partition,
-    moving_up,
     renaming,
     unpacking,
     unpacking_into,
@@ -161,7 +160,8 @@ def _judge_folder(path: str, name: str, *, has_logs: bool) -> Finding:
     if _is_place_of_file(name):
         return Finding(Kind.UNREADABLE, where, NameCause.FOLDER())
     if has_logs:
-        return Finding(Kind.FOREIGN_FILE, where, NameCause.NESTED_LOGS(), cured_by=moving_up(where, path))
+        cure = CureCause.MOVE_UP(folder=where, path=path)
+        return Finding(Kind.FOREIGN_FILE, where, NameCause.NESTED_LOGS(), cured_by=cure)
     return Finding(Kind.FOREIGN_FILE, where, NameCause.FOREIGN_FOLDER())
 
 

@@ -9,15 +9,11 @@ from klogtool.broker.metadata.image import ClusterMetadata
 from klogtool.broker.metadata.refusals import Refusal, Replay
 from klogtool.broker.releases import TOLERANT_RULES, Rules
 from klogtool.causes import Reason
-from klogtool.errors import KlogError
-from klogtool.format.identity import parse_meta_properties
-from klogtool.format.names import FileKind
-from klogtool.log.file import read_whole
-from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import CureCause, KraftCause
 from klogtool.verify.cures import FROM_A_CONTROLLER
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
+from klogtool.verify.verify_voters import read_identity
 
 
 def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Iterator[Finding]:
@@ -69,8 +65,5 @@ def _cure(folder: str, refusal: Refusal) -> Reason:
 
 def node_id_beside(folder: str) -> int | None:
     """Return the node id of the log dir that a partition dir is in; None if unknown."""
-    path = os.path.join(os.path.dirname(folder), FileKind.META_PROPERTIES.value)
-    try:
-        return parse_meta_properties(read_whole(path, limit=MOST_TEXT_BYTES)).node_id
-    except KlogError:
-        return None
+    identity = read_identity(os.path.dirname(folder))
+    return None if identity is None else identity.node_id

@@ -105,11 +105,12 @@ def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | N
 
 def read_identities(log_dirs: Iterable[str]) -> dict[str, MetaProperties]:
     """Return what is in each meta.properties that can be read, by the path of the file."""
-    identities = {os.path.join(log_dir, _META): _read_identity(log_dir) for log_dir in log_dirs}
+    identities = {os.path.join(log_dir, _META): read_identity(log_dir) for log_dir in log_dirs}
     return {path: identity for path, identity in identities.items() if identity is not None}
 
 
-def _read_identity(log_dir: str) -> MetaProperties | None:
+def read_identity(log_dir: str) -> MetaProperties | None:
+    """Return what is in meta.properties; None if it cannot be read."""
     try:
         return parse_meta_properties(read_whole(os.path.join(log_dir, _META), limit=MOST_TEXT_BYTES))
     except KlogError:
@@ -118,6 +119,6 @@ def _read_identity(log_dir: str) -> MetaProperties | None:
 
 def find_directory_id(log_dir: str) -> str | None:
     """Return the directory.id of a log dir; None if it has none that a broker takes, or it cannot be read."""
-    identity = _read_identity(log_dir)
+    identity = read_identity(log_dir)
     directory_id = None if identity is None else identity.directory_id
     return None if directory_id is None or is_reserved_directory_id(directory_id) else build_uuid(directory_id)
