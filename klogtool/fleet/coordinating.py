@@ -23,6 +23,8 @@ from klogtool.format.producers import NO_COORDINATOR_EPOCH, ProducerState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
+MOST_IDEMPOTENT = 100  # producers without a transaction of a copy: each restart of a client makes a new one
+
 
 def without_names(file: Collected) -> Collected:
     """Return the facts with digests in place of group names and transactional ids: these are in keys of records, and a
@@ -44,7 +46,8 @@ def _digest(kind: str, name: str) -> str:
 def find_producers(
     path: str, circumstances: Circumstances, checkpoints: Checkpoints, jobs: int
 ) -> tuple[ProducerFacts, ...] | None:
-    """Return the producers that a broker knows once it has loaded the log; None if it cannot."""
+    """Return the producers that a broker knows once it has loaded the log: all with transactions, and of the others
+    those that wrote last. None if it cannot load it."""
     try:
         loaded = load(path, circumstances, jobs, checkpoints)
         known = loaded.log.producers.producers.values()
@@ -52,8 +55,14 @@ def find_producers(
         markers = _last_markers(loaded) if has_markers else {}
     except KlogError:  # what is wrong with the log is said by the copy's own facts
         return None
-    producers = sorted(known, key=lambda one: one.producer_id)[:MOST_LISTED]
-    return tuple(_facts_of(one, *markers.get(one.producer_id, ())) for one in producers)
+    idempotent: list[ProducerState] = []
+    listed: list[ProducerState] = []
+    for one in known:
+        has_txn = one.current_txn_first_offset is not None or one.producer_id in markers
+        (listed if has_txn else idempotent).append(one)
+    listed += sorted(idempotent, key=lambda one: -one.last_data_offset)[:MOST_IDEMPOTENT]
+    listed.sort(key=lambda one: one.producer_id)
+    return tuple(_facts_of(one, *markers.get(one.producer_id, ())) for one in listed[:MOST_LISTED])
 
 
 def _facts_of(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from quorums import NOTHING, TOPIC, Disk, data_batch, directory_id, voter
 from running import run_here
 
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.doctor.answers import Starts
 from klogtool.fleet.choosing import electable_of
 from klogtool.fleet.collected import (
@@ -28,9 +29,11 @@ from klogtool.fleet.collected import (
     ToldElection,
     TransactionFacts,
 )
+from klogtool.fleet.coordinating import MOST_IDEMPOTENT, find_producers
 from klogtool.fleet.forecast import LossReason
 from klogtool.fleet.restored import Fate, Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem
+from klogtool.format.batch import BatchOrigin, Record, build_batch
 
 SETS = 400
 # Sets whose forecast was too rosy: other copies have what the best one only remembers, or had before its damage.
@@ -318,6 +321,19 @@ def test_a_producer_that_went_on(
     alone = "metadata t-0 replicas 1 2 3 isr 1 leader 1"
     files = set_of(ALL_EQUAL.replace("metadata t-0 replicas 1 2 3 isr 1 2 3 leader 1", alone), tmp_path / "alone")
     assert judge_set([with_producer(files[0], *newest, 55), with_producer(files[1], *older, 9), files[2]]).behind == ()
+
+
+def test_a_copy_lists_the_producers_that_wrote_last(tmp_path: pathlib.Path) -> None:
+    batches = [
+        build_batch([Record(n, 0, None, b"v")], BatchOrigin(producer_id=n, producer_epoch=0, base_sequence=5))
+        for n in range(MOST_IDEMPOTENT + 20)
+    ]
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    (partition / f"{0:020}.log").write_bytes(b"".join(batches))
+    found = find_producers(str(partition), Circumstances(now_ms=0), Checkpoints(str(tmp_path)), 1)
+    assert found is not None
+    assert [(one.producer_id, one.last_sequence) for one in found] == [(n, 5) for n in range(20, MOST_IDEMPOTENT + 20)]
 
 
 # A model: disks of a cluster that runs, each copied at another step.
