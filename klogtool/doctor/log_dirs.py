@@ -62,22 +62,26 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
 
 
 def walk_misplaced(patient: Patient) -> Iterator[Ahead]:
-    """Yield the segments that lie in a log dir itself. Raises Unreadable."""
-    for path in patient.log_dirs:
-        for misplaced in find_misplaced(LogDir(path)):
-            looks = len(misplaced.of) != 1
-            yield Ahead(
-                misplaced.paths[0],
-                What.IGNORED,
-                misplaced.reason,
-                misplaced.first_offset,
-                misplaced.next_offset - 1,
-                lost_records=sum(map(_count_records, misplaced.paths)) if misplaced.is_lacked else 0,
-                lost_bytes=sum(map(os.path.getsize, misplaced.paths)),
-                cure=misplaced.cure if looks else AdviceCause.BEFORE_THE_START(command=misplaced.cure),
-                cure_looks=looks,
-                severity=Severity.ERROR if misplaced.is_lacked else Severity.WARNING,
-            )
+    """Yield the segments that lie where no broker looks. Raises Unreadable."""
+    everywhere = [each for path in patient.log_dirs for each in find_misplaced(LogDir(path))]
+    seen = set[str]()  # log dirs of one file system have one lost+found
+    for misplaced in sorted(everywhere, key=lambda each: (not each.is_lacked, not each.of)):
+        if seen.issuperset(misplaced.paths):
+            continue
+        seen.update(misplaced.paths)
+        looks = len(misplaced.of) != 1
+        yield Ahead(
+            misplaced.paths[0],
+            What.IGNORED,
+            misplaced.reason,
+            misplaced.first_offset,
+            misplaced.next_offset - 1,
+            lost_records=sum(map(_count_records, misplaced.paths)) if misplaced.is_lacked else 0,
+            lost_bytes=sum(map(os.path.getsize, misplaced.paths)),
+            cure=misplaced.cure if looks else AdviceCause.BEFORE_THE_START(command=misplaced.cure),
+            cure_looks=looks,
+            severity=Severity.ERROR if misplaced.is_lacked else Severity.WARNING,
+        )
 
 
 def _count_records(path: str) -> int:

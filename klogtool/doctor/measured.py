@@ -36,11 +36,11 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
+from klogtool.verify.header_end import STILL_OPEN
 from klogtool.verify.swaps import ReadLogs, find_cleaning
 
 _NO_LIMIT = 1 << 63
 _CHUNK_BYTES = 1 << 16
-_STILL_OPEN = (".nfs", ".fuse_hidden")
 _GZIP, _GZIP_SIZE_BYTES = b"\x1f\x8b", 4  # RFC 1952: ID1, ID2; ISIZE
 
 
@@ -178,7 +178,7 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
 def _log_that_was_deleted(name: str, file: DraftFile) -> str | None:
     """Return the name that a log had which a client of NFS or FUSE keeps under one of its own, because it was deleted
     while a broker had it open; None if it is none. Its first batch says the name, but for what a cleaning took away."""
-    if not name.startswith(_STILL_OPEN):
+    if not name.startswith(STILL_OPEN):
         return None
     with ContentFile(name, file.content) as opened:
         frame = find_frame(opened.read(0, RECORD_BATCH_OVERHEAD), 0, file.size)

@@ -47,6 +47,7 @@ from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.false_offset_index import find_false_entry
 from klogtool.verify.findings import Finding, Kind, Severity
+from klogtool.verify.misplaced import walk_recovered
 from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
@@ -441,6 +442,8 @@ def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
     copies = find_doubtful_copies(draft.before, is_compacted=state.log.terms.is_compacted)
     copies |= find_nested_logs(draft.path, draft.folders, draft.before)
     copies |= {f"../{name}": name for name in logs_beside(draft.path) if name not in draft.before}
+    recovered = dict(walk_recovered(os.path.dirname(draft.path)))
+    copies |= {path: name for path, name in recovered.items() if name not in draft.before}
     copy = next((name for name, log in copies.items() if _is_among(parse_file_name(log).base_offset, ranges)), None)
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(

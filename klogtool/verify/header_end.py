@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterable
 
 from klogtool.errors import KlogError
+from klogtool.format.batch import RECORD_BATCH_OVERHEAD
+from klogtool.format.framing import CURRENT_MAGIC, Frame, find_frame
 from klogtool.format.names import parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.verify.segment_report import SegmentReport
+
+STILL_OPEN = (".nfs", ".fuse_hidden")  # how clients of NFS and FUSE name a file that was deleted while it is open
 
 
 def find_next_offset(path: str) -> int:
@@ -24,6 +28,13 @@ def find_next_offset(path: str) -> int:
     except KlogError:
         return next_offset
     return next_offset
+
+
+def first_offset_of_log(path: str) -> int | None:
+    """Return the offset of the batch with which a file begins, whatever its name; None if it begins with none."""
+    with LogFile(path) as file:
+        frame = find_frame(file.read(0, RECORD_BATCH_OVERHEAD), 0, file.size)
+    return frame.offset if isinstance(frame, Frame) and frame.offset >= 0 and frame.magic <= CURRENT_MAGIC else None
 
 
 def find_span_only_in(path: str, segments: Iterable[SegmentReport]) -> tuple[int, int] | None:

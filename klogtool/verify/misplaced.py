@@ -1,4 +1,5 @@
-"""Segments that lie in a log dir itself, beside its partition dirs: no broker looks for them there.
+"""Segments that lie in a log dir itself, beside its partition dirs, or in the `lost+found` of its file system, where
+fsck puts files that it knows no name of: no broker looks for them there.
 
 A `.log` does not say which partition it is of. Its offsets do, if one partition lacks them: between two of its
 segments, or below an offset that a checkpoint says it had. Others only may be of a partition whose log ends where they
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
 from msgspec import Struct, field
 
@@ -20,24 +23,26 @@ from klogtool.log.file import LogFile
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
 from klogtool.verify.causes import CureCause, LogDirCause
-from klogtool.verify.cures import moving_in
+from klogtool.verify.cures import in_turn, moving_in, renaming
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.header_end import find_next_offset
+from klogtool.verify.header_end import find_next_offset, first_offset_of_log
 from klogtool.verify.verify_checkpoints import read_stated
 
 MOST_LOGS = 256  # of one log dir: each is compared with each partition
 MOST_AT_ONCE = 16  # that one cure moves: the next check names the others
 MOST_NAMES = 5
+LOST_FOUND = "lost+found"
 _BESIDE = (FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CHECKPOINT.value)
 _REACHES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 
 
 class Misplaced(Struct, frozen=True):
-    """Segments in a log dir itself, in the order of their offsets. next_offset: behind the last one. of: names of the
-    partition dirs that they may be of. is_lacked: these lack their offsets. is_absent: the one partition dir is not
-    there."""
+    """Segments where no broker looks, in the order of their offsets. names: those that they have in a partition dir.
+    next_offset: behind the last one. of: names of the partition dirs that they may be of. is_lacked: these lack their
+    offsets. is_absent: the one partition dir is not there."""
 
     log_dir: str
+    paths: tuple[str, ...]
     names: tuple[str, ...]
     next_offset: int
     of: tuple[str, ...] = ()
@@ -50,17 +55,19 @@ class Misplaced(Struct, frozen=True):
         return parse_file_name(self.names[0]).base_offset or 0
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """Their paths."""
-        return tuple(os.path.join(self.log_dir, name) for name in self.names)
+    def is_recovered(self) -> bool:
+        """Whether they are in lost+found: without their names and side files."""
+        return os.path.basename(os.path.dirname(self.paths[0])) == LOST_FOUND
 
     @property
     def reason(self) -> Reason:
         """Why nobody is served them."""
+        first, last, is_recovered = self.first_offset, self.next_offset - 1, self.is_recovered
+        where = LogDirCause.LOST_FOUND() if is_recovered else LogDirCause.LOG_DIR_ITSELF()
         if not self.of:
-            return LogDirCause.MISPLACED(first=self.first_offset, last=self.next_offset - 1)
+            return LogDirCause.MISPLACED(first=first, last=last, where=where)
         cause = LogDirCause.MISPLACED_OF if self.is_lacked else LogDirCause.MAY_BE_OF
-        return cause(first=self.first_offset, last=self.next_offset - 1, of=self.of[:MOST_NAMES])
+        return cause(first=first, last=last, of=self.of[:MOST_NAMES], where=where)
 
     def finding(self, path: str) -> Finding:
         """Return the finding of one of these."""
@@ -72,17 +79,22 @@ class Misplaced(Struct, frozen=True):
     def cure(self) -> Reason:
         """Moves them to where a broker looks. If their offsets do not say where that is, it shows their records."""
         if len(self.of) != 1:
-            return CureCause.LOOK_INTO(path=self.paths[0])
+            if not self.is_recovered:
+                return CureCause.LOOK_INTO(path=self.paths[0])
+            named = os.path.join(os.path.dirname(self.paths[0]), self.names[0])
+            return in_turn(renaming(self.paths[0], named), CureCause.LOOK_INTO(path=named))
+        folder = os.path.join(self.log_dir, self.of[0])
+        if self.is_recovered:
+            pairs = zip(self.paths[:MOST_AT_ONCE], self.names, strict=False)
+            moves = [renaming(path, os.path.join(folder, name)) for path, name in pairs]
+            return in_turn(*([CureCause.MAKE_FOLDER(path=folder)] if self.is_absent else []), *moves)
         beside = [os.path.join(self.log_dir, name) for name in _BESIDE] if self.is_absent else []
-        return moving_in(
-            self.paths[:MOST_AT_ONCE],
-            os.path.join(self.log_dir, self.of[0]),
-            is_new=self.is_absent,
-            files=list(filter(os.path.isfile, beside)),
-        )
+        files = list(filter(os.path.isfile, beside))
+        return moving_in(self.paths[:MOST_AT_ONCE], folder, is_new=self.is_absent, files=files)
 
 
 class _Log(Struct, frozen=True):
+    path: str
     name: str
     base: int
     next_offset: int
@@ -130,18 +142,41 @@ def names_of_logs(path: str) -> list[str]:
 
 
 def find_misplaced(log_dir: LogDir) -> Iterator[Misplaced]:
-    """Yield the segments in a log dir itself that have records, but not what a partition dir has as well. Raises
-    Unreadable."""
+    """Yield the segments that have records and lie where no broker looks, but not what a partition dir has as well.
+    Raises Unreadable."""
     names = names_of_logs(log_dir.path)[:MOST_LOGS]
-    if names:
+    own = [_log_of(os.path.join(log_dir.path, name), parse_file_name(name).base_offset or 0) for name in names]
+    recovered = list(islice(_walk_recovered(log_dir.path), MOST_LOGS))
+    if names or recovered:
         places = list(_walk_places(log_dir))
-        logs = [log for name in names if (log := _log_of(log_dir.path, name)) is not None]
-        yield from _grouped(log_dir.path, [log for log in logs if not _is_copy(log, log_dir.path, places)], places)
+        for logs in (own, recovered):
+            known = [log for log in logs if log is not None and not _is_copy(log, places)]
+            yield from _grouped(log_dir.path, known, places)
 
 
-def _log_of(folder: str, name: str) -> _Log | None:
-    base, end = parse_file_name(name).base_offset or 0, find_next_offset(os.path.join(folder, name))
-    return _Log(name, base, end) if end > base else None
+def _log_of(path: str, base: int) -> _Log | None:
+    end = find_next_offset(path)
+    return _Log(path, build_file_name(FileKind.LOG, base), base, end) if end > base else None
+
+
+def _walk_recovered(path: str) -> Iterator[_Log]:
+    """Yield the segments in lost+found of the file system: files that begin with a batch. Who may not look into it
+    finds none."""
+    root = os.path.realpath(path)
+    while not os.path.ismount(root) and not os.path.isdir(os.path.join(root, LOST_FOUND)):
+        root = os.path.dirname(root)
+    folder = os.path.join(root, LOST_FOUND)
+    with suppress(OSError, KlogError):
+        for name in sorted(os.listdir(folder)):
+            file = os.path.join(folder, name)
+            base = first_offset_of_log(file) if os.path.isfile(file) else None
+            if base is not None and (log := _log_of(file, base)) is not None:
+                yield log
+
+
+def walk_recovered(log_dir: str) -> Iterator[tuple[str, str]]:
+    """Yield the segments in lost+found of a log dir's file system, with the names that they seem to have had."""
+    yield from ((log.path, log.name) for log in islice(_walk_recovered(log_dir), MOST_LOGS))
 
 
 def _walk_places(log_dir: LogDir) -> Iterator[_Place]:
@@ -162,12 +197,12 @@ def _walk_places(log_dir: LogDir) -> Iterator[_Place]:
     yield from (_Place(name, reach=reach) for name, reach in reached.items() if reach)
 
 
-def _is_copy(log: _Log, folder: str, places: Sequence[_Place]) -> bool:
+def _is_copy(log: _Log, places: Sequence[_Place]) -> bool:
     """Return whether a partition dir has it as well: somebody copied it. What cannot be read is told by itself."""
     having = [place.path for place in places if place.path is not None and log.base in place.ends]
     try:
         for path in having:
-            with LogFile(os.path.join(path, log.name)) as file, LogFile(os.path.join(folder, log.name)) as beginning:
+            with LogFile(os.path.join(path, log.name)) as file, LogFile(log.path) as beginning:
                 if file.begins_with(beginning):
                     return True
     except KlogError:
@@ -179,12 +214,13 @@ def _grouped(folder: str, logs: Sequence[_Log], places: Sequence[_Place]) -> Ite
     """Yield together what one partition lacks."""
     groups: dict[tuple[str, bool | None, tuple[str, ...]], list[_Log]] = {}
     for log, lacked, of in _placed(logs, places):
-        groups.setdefault((log.name if len(of) != 1 else "", lacked, of), []).append(log)
+        groups.setdefault((log.path if len(of) != 1 else "", lacked, of), []).append(log)
     absent = {place.name for place in places if place.path is None}
     for (_, lacked, of), logs_there in groups.items():
         logs_there.sort(key=lambda log: log.base)
-        names, end = tuple(log.name for log in logs_there), max(log.next_offset for log in logs_there)
-        yield Misplaced(folder, names, end, of, bool(lacked), bool(of) and absent.issuperset(of))
+        paths, names = tuple(log.path for log in logs_there), tuple(log.name for log in logs_there)
+        end = max(log.next_offset for log in logs_there)
+        yield Misplaced(folder, paths, names, end, of, bool(lacked), bool(of) and absent.issuperset(of))
 
 
 def _placed(logs: Sequence[_Log], places: Sequence[_Place]) -> Iterator[tuple[_Log, bool | None, tuple[str, ...]]]:

@@ -108,6 +108,7 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
             path = os.path.join(log_dir.path, file.name)
             there = misplaced.get(path)
             yield there.finding(path) if there else Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
+    yield from (there.finding(path) for path, there in misplaced.items() if there.is_recovered)
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
     if log_dir.partitions and not Checkpoints(log_dir.path).has_clean_marker:
         yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())

@@ -41,7 +41,7 @@ from klogtool.verify.cures import (
     unpacking_into,
 )
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.header_end import find_span_only_in
+from klogtool.verify.header_end import STILL_OPEN, find_next_offset, find_span_only_in, first_offset_of_log
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, reason_of_stop, refuses, stop_of
 from klogtool.verify.swaps import JudgedSwaps
@@ -183,7 +183,8 @@ def _judge(layout: Layout, file: FileName) -> Finding | None:
         return _judge_offset(layout, file, path)
     if file.kind in TEXT_KINDS or (file.kind is FileKind.QUORUM_STATE and layout.is_metadata):
         return None
-    return _beside_empty(layout, path, file) or Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_OF_PARTITION())
+    lost = _beside_empty(layout, path, file) or _still_open(layout, path, file)
+    return lost or Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_OF_PARTITION())
 
 
 def _beside_empty(layout: Layout, path: str, file: FileName) -> Finding | None:
@@ -203,6 +204,23 @@ def _beside_empty(layout: Layout, path: str, file: FileName) -> Finding | None:
         return None
     cure = renaming(path, layout.path_of(log), over_empty=True)
     return Finding(Kind.FOREIGN_FILE, path, NameCause.BESIDE_EMPTY(log=log), cured_by=cure, loses=True)
+
+
+def _still_open(layout: Layout, path: str, file: FileName) -> Finding | None:
+    """Return a finding for a segment that was deleted while a broker had it open, as a client of NFS or FUSE keeps it,
+    if its offsets are in the log's span, or its index is there. Else retention may have deleted it."""
+    if not file.name.startswith(STILL_OPEN) or (first := first_offset_of_log(path)) is None:
+        return None
+    log, last = build_file_name(FileKind.LOG, first), find_next_offset(path) - 1
+    following = min((base for base in layout.segments if base > first), default=MAX_LONG)
+    is_old = (
+        first < min(layout.segments, default=0) and build_file_name(FileKind.OFFSET_INDEX, first) not in layout.names
+    )
+    if log in layout.names or is_old or not first <= last < following:
+        return None
+    cure = renaming(path, layout.path_of(log))
+    cause = NameCause.STILL_OPEN(log=log)
+    return Finding(Kind.FOREIGN_FILE, path, cause, None, None, first, last, cured_by=cure, loses=True)
 
 
 def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:

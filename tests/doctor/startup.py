@@ -227,6 +227,19 @@ def beside(*bases: int) -> Wound:
     return wound
 
 
+def recovered(*bases: int) -> Wound:
+    """Logs that fsck put into lost+found of the file system, without names; their side files are gone."""
+
+    def wound(disks: pathlib.Path) -> None:
+        (disks / "lost+found").mkdir()
+        for base in bases:
+            (disks / log(base)).rename(disks / f"lost+found/#{1000 + base}")
+            for kind in ("index", "timeindex", "txnindex"):
+                (disks / side(base, kind)).unlink(missing_ok=True)
+
+    return wound
+
+
 def beside_all(disks: pathlib.Path) -> None:
     """`mv t-0/* . && rmdir t-0`."""
     for path in list((disks / T).iterdir()):
@@ -695,6 +708,10 @@ SIDE_FILES: Mapping[str, Scenario] = {
     ),
     "6 a folder's files in the log dir itself": loses(
         beside_all, (f"d1/{0:020d}.log", What.IGNORED), (T, What.ABSENT), end=None
+    ),
+    "6 a segment in lost+found": loses(recovered(11), ("lost+found/#1011", What.IGNORED), (T, What.MISSING)),
+    "6 the last two segments in lost+found": loses(
+        recovered(22, 32), ("lost+found/#1022", What.IGNORED), (T, What.MISSING), end=22
     ),
     "6 copies of segments in the log dir itself": yes(both(*(copied(log(n), f"d1/{n:020d}.log") for n in (0, 32)))),
     "6 another's segment in the log dir itself": yes(

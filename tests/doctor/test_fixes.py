@@ -43,6 +43,8 @@ BY_HAND = {
     "6 all segments in the log dir itself",
     "6 a folder's files in the log dir itself",
     "6 another's segment in the log dir itself",
+    "6 a segment in lost+found",
+    "6 the last two segments in lost+found",
     "7 active segment gone",
     "7 active segment gone, unclean",
     "7 all logs of 0 bytes",

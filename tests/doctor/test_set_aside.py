@@ -60,6 +60,9 @@ def test_a_log_that_was_deleted_while_it_was_open_gets_its_name(disks: Path, nam
         (partition / f".nfs{n}").write_bytes(other)
     option = options_for(doctor(disks), partition)[0]
     assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    rows = [json.loads(line) for line in run_here(["verify", "d1/t-0", "--json"], disks).out.splitlines()]
+    named = [row for row in rows if row.get("id") == "foreign-file" and row["severity"] == "error"]
+    assert [(Path(row["path"]).name, row["cure"].split("/")[-1]) for row in named] == [(hidden, name)]
     doctor(disks, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
     assert run_here(["apply", "plan.json"], disks).status == 0
     for n in range(4):
