@@ -242,8 +242,8 @@ class LoadedLog(LogParts):
         segment, batch = self.segments.floor(offset) if offset < self.log_end_offset else None, None
         while segment is not None and (batch := segment.translate_offset(offset)) is None:
             segment = self.segments.higher(segment.base_offset)
-        found = offset if batch is None or not self.terms.rules.moves_watermark_to_batch else batch.base_offset
-        self.first_unstable_offset = self.log_end_offset if batch is None else found
+        first = offset if batch is None or not self.terms.rules.moves_watermark_to_batch else batch.base_offset
+        self.first_unstable_offset = self.log_end_offset if batch is None else first
 
 
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
