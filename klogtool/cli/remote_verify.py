@@ -28,8 +28,7 @@ from klogtool.log.storage import LocalStorage
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.inventory import JOBS
 from klogtool.remote.store import RemoteStore
-from klogtool.remote.store_state import ReadSegment, StoreState
-from klogtool.remote.verification import StoreTerms, verify_store
+from klogtool.remote.verification import ReadSegment, StoreState, StoreTerms, verify_store
 from klogtool.render.progress_bar import Bar
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary

@@ -36,8 +36,7 @@ from klogtool.render.terminal import columns
 from klogtool.scrub.closed_segments import ClosedSegment, Listing, SegmentId, list_closed_segments
 from klogtool.scrub.other_copies import CopyLines, CopyVerdict, cured_by_copies, judge_copies
 from klogtool.scrub.scrub_run import ScrubSummary, due_segments
-from klogtool.scrub.segment_check import CheckOutcome, check_segment, files_of
-from klogtool.scrub.state import Covered, ScrubState
+from klogtool.scrub.segment_check import CheckOutcome, Covered, ScrubState, check_segment, files_of
 from klogtool.verify.findings import Finding, Severity
 
 COMMAND, STATE_NAME = "scrub", ".klogtool-scrub"

@@ -3,7 +3,6 @@
 store         what lies in a store: its objects by segment
 segment_file  the log and the indexes of a segment, as the broker had them
 segment_check  one segment held against itself and its metadata: sizes, every batch, indexes
-store_state   which segments earlier runs read without a finding
 described     what the objects of a segment say of it, where no metadata does
 metadata      what `__remote_log_metadata` says: the newest state of each segment
 local         what the log dirs of brokers have of tiered partitions

@@ -6,8 +6,11 @@ Nothing is written. Segments are read on several threads, each in pieces; findin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from itertools import groupby
+from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +19,7 @@ from klogtool.causes import from_text
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
+from klogtool.log.remembered import Remembered
 from klogtool.log.thread_pool import in_order
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
@@ -26,7 +30,6 @@ from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import CheckedSegment, Consumer, Unhelped, Unread, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
-from klogtool.remote.store_state import identify
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.verification import PartitionDone, Summary
 
@@ -37,7 +40,7 @@ _READ = (SegmentState.COPY_FINISHED, SegmentState.UNKNOWN)
 
 class StoreTerms(Struct, frozen=True):
     """What is known beside the store, and what of it is read. now_ms: the clock. on_partition: gets each partition,
-    before its findings. was_read: whether an earlier run has read a segment of this id (read_before.py); on_sound: gets
+    before its findings. was_read: whether an earlier run has read a segment of this id (`identify`); on_sound: gets
     the id of each in which nothing was found. may_begin: whether there is time for one more."""
 
     metadata: RemoteMetadata | None
@@ -284,3 +287,28 @@ def _count(summary: Summary, checked: CheckedSegment) -> None:
         summary.batches += checked.report.batches
         summary.records += checked.report.records
         summary.bytes += checked.report.size
+
+
+# What earlier runs have read, so that a run goes on where another one ended.
+
+
+class ReadSegment(Struct, frozen=True):
+    """A segment in which nothing was found. checked_ms: when the run began."""
+
+    id: str
+    checked_ms: int
+
+
+StoreState: TypeAlias = Remembered[ReadSegment]
+
+
+def identify(segment: ListedSegment, *, deep: bool) -> str:
+    """Return a digest of all that decides what is found in a segment: its objects as they are listed, its metadata."""
+    stored = {} if segment.stored is None else segment.stored.objects
+    objects = sorted((one.path, one.size, one.mtime_ms) for one in stored.values())
+    decisive = (segment.key, segment.metadata, objects, deep)
+    try:
+        data = msgspec.json.encode(decisive)
+    except UnicodeEncodeError:  # a folder whose name is not UTF-8
+        data = repr(decisive).encode("utf-8", "surrogatepass")
+    return sha256(data).hexdigest()

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Set
 from msgspec import Struct, field
 
 from klogtool.scrub.closed_segments import ClosedSegment, Listing, SegmentId
-from klogtool.scrub.segment_check import CheckOutcome, SegmentCheck
-from klogtool.scrub.state import ScrubState
+from klogtool.scrub.segment_check import CheckOutcome, ScrubState, SegmentCheck
 from klogtool.verify.findings import Kind, Severity
 
 

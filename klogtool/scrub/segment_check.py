@@ -11,17 +11,18 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import Reason, from_text
 from klogtool.errors import Changed, KlogError
 from klogtool.format.names import FileKind
 from klogtool.log.file import Unreadable
-from klogtool.scrub.closed_segments import KINDS, ClosedSegment
+from klogtool.log.remembered import Remembered
+from klogtool.scrub.closed_segments import KINDS, ClosedSegment, SegmentId
 from klogtool.scrub.file_sums import FileStat, FileSums, SummedFile
-from klogtool.scrub.state import Covered
 from klogtool.verify.causes import CureCause, CureRemark, SegmentCause
 from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.cures import rebuild_index, remarked
@@ -170,3 +171,17 @@ def _checked(
     # A doubt without a finding: verify itself has read the bytes a second time, and they were right.
     fleeting = max(len(counts) - len(findings), int(readings[0].is_doubtful and not findings))
     return SegmentCheck(segment, CheckOutcome.CHECKED, tuple(cured), covered, size, fleeting)
+
+
+class Covered(Struct, frozen=True):
+    """What is remembered of a segment that was read, in a file outside of the log dirs (log/remembered). checked_ms:
+    when the run began. files: the sums of its files, by the end of their names. findings: how many there are of each
+    id."""
+
+    id: SegmentId
+    checked_ms: int
+    files: dict[str, FileSums] = field(default_factory=dict)
+    findings: dict[Kind, Annotated[int, Meta(ge=1, lt=1 << 32)]] = field(default_factory=dict)
+
+
+ScrubState: TypeAlias = Remembered[Covered]
