@@ -195,6 +195,13 @@ def test_who_is_to_be_a_candidate_and_is_no_voter_ends(tmp_path: Path) -> None:
         assert any(option.remedies for trouble in found.troubles for option in trouble.options)
 
 
+def test_an_id_that_a_start_draws_is_in_no_message(tmp_path: Path) -> None:
+    """Measured, 3.9.2: "Local replica (2, boSSQqX9pti4b_wBE_0QJg) must be in the set of voters"."""
+    removed = Disk(tmp_path, 3, directory=None).voters(*THREE[:2]).state(0, -1, 1, 3)
+    claim = process(diagnosed(removed, properties(3)))
+    assert (claim.error, claim.message) == ("IllegalArgumentException", "Local replica (3, ")
+
+
 def test_two_logs_are_never_taken_for_one(tmp_path: Path) -> None:
     one, other = one_of(tmp_path / "a", 1, more=2), one_of(tmp_path / "b", 2).records(2)
     found = diagnosed(one, others=[other])

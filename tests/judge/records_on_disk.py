@@ -184,7 +184,7 @@ def _sound_message(entry: Entry, file: str, segment_base: int) -> Batch | None:
 
 def _unwrapped(wrapper: Message) -> list[Message]:
     """The messages in a wrapper, with their own offsets. Raises ValueError where Kafka would not have written it."""
-    data = decompress(wrapper.attributes & CODEC, wrapper.value or b"")
+    data = decompress(wrapper.attributes & CODEC, wrapper.value or b"", wrapper.magic)
     entries = walk(data)
     inner = [parse_message(entry) for entry in entries if _entry_at(data, entry.position) and not entry.codec]
     is_whole = bool(entries) and entries[-1].end == len(data) and len(inner) == len(entries)
@@ -224,7 +224,8 @@ def _digest(entry: Entry, body: Body) -> int:
     """As in Probe.java."""
     is_appended = entry.value("attributes") & LOG_APPEND_TIME
     time = entry.value("max_timestamp") if is_appended else _sum(entry.value("base_timestamp"), body.timestamp_delta)
-    headers = [part for name, value in body.headers for part in (name, value or b"")]
+    names = (name.decode("utf-8", "replace").encode() for name, _ in body.headers)  # Kafka takes them for text
+    headers = [part for name, (_, value) in zip(names, body.headers, strict=True) for part in (name, value or b"")]
     return zlib.crc32(b"".join([body.key or b"", b"\1", body.value or b"", *headers, str(time).encode()]))
 
 

@@ -46,6 +46,7 @@ MESSAGE_1 = {**MESSAGE_0, "timestamp": (18, 8), "key_length": (26, 4)}
 RECORDS_START = 61
 SMALLEST_ENTRY = 26
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+GZIP_HEADER, EMPTY_STORED = 10, struct.pack("<I", 1 << 31)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 EXPANDED_LIMIT = 16 << 20
@@ -303,7 +304,9 @@ def _length_and(cursor: _Cursor) -> bytes | None:
 def inner_messages(wrapper: Message) -> list[Message]:
     if not wrapper.attributes & 7:
         raise ValueError("not a wrapper")
-    return [parse_message(entry) for entry in walk(decompress(wrapper.attributes & 7, wrapper.value or b""))]
+    return [
+        parse_message(entry) for entry in walk(decompress(wrapper.attributes & 7, wrapper.value or b"", wrapper.magic))
+    ]
 
 
 def wrapped(messages: Sequence[Message], magic: int, codec: int) -> bytes:
@@ -459,19 +462,20 @@ def _zstds(data: bytes) -> Iterator[tuple[str, bytes]]:
     yield "magic only", plain[:4]
 
 
-def decompress(codec: int, data: bytes) -> bytes:
+def decompress(codec: int, data: bytes, magic: int = 2) -> bytes:
     """The bytes that Kafka's own framing holds. Raises ValueError for anything out of the ordinary."""
     try:
         if codec == NONE:
             return data
         if codec == GZIP:
-            # Java takes what is behind a member for its end.
-            return _whole(member := zlib.decompressobj(31), member.decompress(data, EXPANDED_LIMIT), has_end=False)
+            return _gunzip(data)
         if codec == SNAPPY:
             return _unsnappy(data)
         if codec == LZ4:
-            right = put(data, 6, b"\x82") if data[4:6] == b"\x60\x40" else data  # 0.8 and 0.9 wrote a wrong one
-            return bytes(lz4.frame.decompress(right))
+            if data[7:11] == EMPTY_STORED:  # to Kafka this is the end
+                raise ValueError("nothing in the frame")
+            is_old = magic == 0 and data[4:6] == b"\x60\x40"  # 0.8 and 0.9 wrote a wrong header checksum
+            return bytes(lz4.frame.decompress(put(data, 6, b"\x82") if is_old else data))
         if codec == ZSTD:
             return _whole(frame := zstandard.ZstdDecompressor().decompressobj(), frame.decompress(data))
     except (zlib.error, RuntimeError, zstandard.ZstdError, snappy.UncompressError) as problem:
@@ -484,6 +488,18 @@ def _whole(stream: Any, data: bytes, *, has_end: bool = True) -> bytes:
     if not stream.eof or (has_end and stream.unused_data):
         raise ValueError("no whole stream, or bytes behind it")
     return data
+
+
+def _gunzip(data: bytes) -> bytes:
+    """All members. Java takes what is behind one, and is no header of another, for the end."""
+    out = b""
+    while not out or (data[:3] == b"\x1f\x8b\x08" and len(data) >= GZIP_HEADER):
+        member = zlib.decompressobj(31)
+        out += _whole(member, member.decompress(data, EXPANDED_LIMIT), has_end=False)
+        data = member.unused_data
+        if not out:
+            break
+    return out
 
 
 def _unsnappy(data: bytes) -> bytes:
