@@ -343,9 +343,10 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
     cure = AdviceCause.STATE_AGAIN(path=quoted(path))
     yield from _other_leader(view)
     if seat.ends_as_candidate:
-        own = view.own.directory_id  # a start draws one by chance where none is written
-        name = "candidate-no-voter" if own else "candidate-no-voter-new-id"
-        stop = stop_at(name, node=view.own.node_id, **({"directory_id": own} if own else {}))
+        own, node = view.own.directory_id, view.own.node_id
+        stop = stop_at("candidate-no-voter-new-id", node=node)  # a start draws an id where none is written
+        if own is not None:
+            stop = stop_at("candidate-no-voter", node=node, directory_id=own)
         yield Ahead(path, What.REFUSES, VoterCause.VOTED_AS_NO_VOTER(), cure=cure, stop=stop)
     if seat.has_no_epoch_left:
         yield Ahead(path, What.STATE_CONTRADICTS, VoterCause.NO_EPOCH_LEFT(), cure=cure)
