@@ -7,8 +7,14 @@ import pathlib
 import shutil
 
 import pytest
+from refused_settings import TOGETHER, on_top
 from running import run_here
 from startup import HERE
+
+from klogtool.broker.releases import REFERENCE_RULES
+from klogtool.broker.server_rules import find_refusals
+from klogtool.doctor.messages import recognise
+from klogtool.doctor.situation import Outcome
 
 LISTENERS = "controller.listener.names=C\nlisteners=PLAINTEXT://:9092,C://:9093\n"
 ROLES = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@h:9093\n" + LISTENERS
@@ -240,3 +246,11 @@ def test_settings_that_end_the_process_before_it_reads_a_log(
     told = [row["exception"]["message"] for row in of_file]
     assert len(told) == (refused is not None)
     assert all(str(refused) in message for message in told)
+
+
+def test_explain_knows_what_the_doctor_foresees_of_settings() -> None:
+    """Each message at which a process ends, whatever the values in it."""
+    refused = [one for change in TOGETHER for one in find_refusals(on_top(change), REFERENCE_RULES)]
+    lines = [f"java.lang.{one.kafka_class}: {one.reason}" for one in refused]
+    unknown = [line for line in lines if not any(one.situation.outcome is Outcome.REFUSES for one in recognise(line))]
+    assert unknown == ["java.lang.ArithmeticException: / by zero"]

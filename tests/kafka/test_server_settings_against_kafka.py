@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
+from refused_settings import SETTINGS, TOGETHER, on_top
 from running import ROOT
 
 from klogtool.broker.releases import Release, rules_of
@@ -24,130 +25,6 @@ from extract_settings import parse_row
 pytestmark = pytest.mark.kafka
 SOURCE = pathlib.Path(__file__).with_name("ServerSettings.java")
 RELEASES: tuple[Release, ...] = ("4.3.1", "3.9.2", "4.4.0")
-SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "controller.quorum.voters": "1@h:9093",
-    "controller.listener.names": "CONTROLLER",
-    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-    "log.dirs": "/d",
-}
-# What is put on top of these settings: each by itself, and pairs of them. An empty text leaves the setting out.
-TOGETHER: tuple[dict[str, str | None], ...] = (
-    {},
-    {"process.roles": "broker", "node.id": "2", "listeners": "PLAINTEXT://h:9092"},
-    {"process.roles": "broker", "listeners": "PLAINTEXT://h:9092"},
-    {"process.roles": "broker", "node.id": "2"},
-    {"process.roles": "controller", "listeners": "CONTROLLER://h:9093"},
-    {"process.roles": "controller"},
-    {"controller.listener.names": None},
-    {"controller.listener.names": ""},
-    {"controller.listener.names": "OTHER"},
-    {"controller.listener.names": "controller"},
-    {"controller.listener.names": "CONTROLLER,OTHER"},
-    {"controller.listener.names": "CONTROLLER,PLAINTEXT"},
-    {"controller.listener.names": "SSL", "listeners": "PLAINTEXT://:9092,SSL://:9093"},
-    {"controller.quorum.voters": None},
-    {"controller.quorum.voters": "2@h:9093"},
-    {"controller.quorum.voters": "h:9093"},
-    {"controller.quorum.voters": "x@h:9093"},
-    {"controller.quorum.voters": "1@h"},
-    {"controller.quorum.voters": "1@0.0.0.0:9093"},
-    {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "h:9093"},
-    {"controller.quorum.bootstrap.servers": "h"},
-    {"node.id": None},
-    {"node.id": None, "broker.id": "1"},
-    {"node.id": "-1"},
-    {"broker.id": "2"},
-    {"listeners": None},
-    {"listeners": "PLAINTEXT://:9092"},
-    {"listeners": "CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT:9092,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://my_host:9092,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://:99999999999,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9092"},
-    {"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9094,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.2:9092,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://h:9092,CONTROLLER://:9093"},
-    {"listeners": "PLAINTEXT://:9092,INTERNAL://:9094,CONTROLLER://:9093"},
-    {"listeners": "plaintext://:9092,controller://:9093"},
-    {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093,"},
-    {"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://0.0.0.0:9093"},
-    {"listeners": "SSL://:9092,CONTROLLER://:9093"},
-    {"advertised.listeners": "PLAINTEXT://h:9092"},
-    {"advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093"},
-    {"advertised.listeners": "CONTROLLER://h:9093"},
-    {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
-    {"advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://0.0.0.0:9093"},
-    {"advertised.listeners": "SSL://h:9092"},
-    {"advertised.listeners": "PLAINTEXT://h:9092,SSL://h:9092"},
-    {"advertised.listeners": "EXTERNAL://h:9092"},
-    {"advertised.listeners": "h:9092"},
-    {"advertised.listeners": ""},
-    {"inter.broker.listener.name": "PLAINTEXT"},
-    {"inter.broker.listener.name": "INTERNAL"},
-    {"inter.broker.listener.name": "SSL"},
-    {"inter.broker.listener.name": "CONTROLLER"},
-    {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
-    {"security.inter.broker.protocol": "SSL"},
-    {"security.inter.broker.protocol": "plaintext"},
-    {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"},
-    {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
-    {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"},
-    {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"},
-    {"listener.security.protocol.map": "PLAINTEXT:PLAIN,CONTROLLER:PLAINTEXT"},
-    {"listener.security.protocol.map": "PLAINTEXT,CONTROLLER:PLAINTEXT"},
-    {"listener.security.protocol.map": ""},
-    {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,IN:SASL_PLAINTEXT",
-        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093,IN://:9094",
-        "inter.broker.listener.name": "IN",
-    },
-    {"sasl.mechanism.inter.broker.protocol": "PLAIN"},
-    {"sasl.enabled.mechanisms": "PLAIN"},
-    {"listener.name.in.sasl.enabled.mechanisms": "PLAIN,GSSAPI"},
-    {"early.start.listeners": "CONTROLLER"},
-    {"early.start.listeners": "X"},
-    {"group.coordinator.rebalance.protocols": "consumer"},
-    {"group.coordinator.rebalance.protocols": "classic,x"},
-    {"controller.quorum.auto.join.enable": "true"},
-    {"log.roll.ms": "0"},
-    {"log.roll.ms": "-1"},
-    {"log.roll.jitter.ms": "-1"},
-    {"log.retention.ms": "0"},
-    {"log.retention.ms": "-5"},
-    {"log.retention.minutes": "0"},
-    {"log.retention.hours": "0"},
-    {"log.cleaner.dedupe.buffer.size": "1048576"},
-    {"log.cleaner.dedupe.buffer.size": "2097152", "log.cleaner.threads": "2"},
-    {"log.cleaner.threads": "0"},
-    {"replica.fetch.wait.max.ms": "30001"},
-    {"replica.socket.timeout.ms": "100"},
-    {"replica.lag.time.max.ms": "400"},
-    {"queued.max.request.bytes": "1000"},
-    {"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"},
-    {"max.connections.per.ip": "0"},
-    {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"},
-    {"connections.max.idle.ms": "100"},
-    {"connections.max.idle.ms": "-1"},
-    {"group.consumer.heartbeat.interval.ms": "60000"},
-    {"group.consumer.session.timeout.ms": "5000"},
-    {"group.share.heartbeat.interval.ms": "1"},
-    {"group.share.max.size": "1000", "group.share.max.share.sessions": "999"},
-    {"group.share.delivery.count.limit": "10", "group.share.max.delivery.count.limit": "9"},
-    {"zookeeper.connect": "z:2181"},
-    {"unknown.setting": "1"},
-    {"log.dirs": ""},
-    {"log.dirs": "/d,/e,"},
-    {"log.dirs": "/d,/d"},
-    {"compression.gzip.level": "0"},
-    {"compression.gzip.level": "9"},
-    {"log.cleanup.policy": ""},
-    {"log.cleanup.policy": "compact,delete"},
-    {"log.cleanup.policy": "compact, remove"},
-)
 PAIRS = 1500
 NO_ROUTE = "1@0.0.0.0:9093"
 NOT_ROUTABLE = ("ConfigException", "Host string (0.0.0.0) is not routeable")
@@ -162,13 +39,6 @@ def answers(release: Release, files: Sequence[dict[str, str]], work: pathlib.Pat
     command = ["java", *BRIEF_JVM, "-cp", f"{work}:{jars}/*", SOURCE.stem, *words]
     done = subprocess.run(command, input=text.encode(), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return [line[1:] for line in done.stdout.decode().splitlines() if line.startswith(">")]
-
-
-def on_top(*changes: dict[str, str | None]) -> dict[str, str]:
-    settings: dict[str, str | None] = dict(SETTINGS)
-    for change in changes:
-        settings |= change
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def values_of(row: Definition) -> Iterator[str]:
