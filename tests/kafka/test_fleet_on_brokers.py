@@ -13,7 +13,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,13 +89,31 @@ def hurt_disks(cluster: Cluster, folder: Path) -> None:
 
 
 def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
-    """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync."""
+    """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync.
+    Where the first wave is no majority, others are controllers, and nothing else, until their turn."""
     running: set[int] = set()
+    majority, first = len(cluster.brokers) // 2 + 1, plan.fleet.waves[0]
+    voting = [one for one in cluster.brokers if one.node_id not in first][: max(0, majority - len(first))]
     for n, wave in enumerate(plan.fleet.waves, 1):
-        Cluster([cluster.brokers[node - 1] for node in wave]).start()
+        turn = [cluster.brokers[node - 1] for node in wave]
+        for broker in (one for one in turn if one in voting):
+            broker.stop()
+            del broker.properties
+        voting_now = voting if n == 1 else []
+        for broker in voting_now:
+            broker.properties = partial(controller_only, broker.properties)
+        Cluster([*turn, *voting_now]).start()
         running |= set(wave)
         if n < len(plan.fleet.waves):
             elect_as_planned(cluster.brokers[wave[0] - 1], plan, running, folder)
+
+
+def controller_only(properties: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """The settings of a node that is no broker for now."""
+    values = properties()
+    (listener,) = (one for one in str(values["listeners"]).split(",") if one.startswith("CONTROLLER:"))
+    del values["advertised.listeners"]
+    return values | {"process.roles": "controller", "listeners": listener}
 
 
 def elect_as_planned(broker: Any, plan: FleetPlan, running: set[int], folder: Path) -> None:
