@@ -327,8 +327,7 @@ class Diagnosis(Struct, frozen=True):
     that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`). promoted:
     -future folders that become partitions. may_be_copy: this is a copy of partition dirs, or the log dir of a broker
     that lost its own files: it is judged as a log dir with these partitions. lacks_metadata: the log dirs do not show
-    whether the cluster has these partitions. metadata_log_dir_to_set: see Patient; None
-    if it would refuse wherever it looks."""
+    whether the cluster has these partitions. metadata_log_dir_to_set: see Patient."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -355,7 +354,8 @@ class Diagnosis(Struct, frozen=True):
     @property
     def is_known(self) -> bool:
         """Return whether it is known what a start does: not of a copy, and not if settings decide that are not here."""
-        return not self.may_be_copy and self.metadata_log_dir_to_set is None
+        is_settled = self.metadata_log_dir_to_set is None or self.starts is Starts.REFUSES
+        return not self.may_be_copy and is_settled
 
     @property
     def lost_records(self) -> int:

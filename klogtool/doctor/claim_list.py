@@ -95,6 +95,8 @@ def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
     stops = {point.stop for point in ending if point.stop is not None}
     if any(stop.is_exit for stop in stops):
         stops = set()  # it may end without an exception, before it comes to one
+    if diagnosis.metadata_log_dir_to_set is not None:
+        stops = set()  # without the settings for that, it ends at the metadata, first of all
     error, message = _only({stop.kafka_class for stop in stops}), _only({stop.message for stop in stops})
     if ending or (starts is False and lead.elected is not False):
         claim = BrokerClaim(starts, error, ends=True, message=message)

@@ -238,7 +238,7 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         tuple(promoted),
         seen.may_be_copy,
         _lacks_metadata(seen.cluster),
-        None if starts is Starts.REFUSES else patient.metadata_log_dir_to_set,
+        patient.metadata_log_dir_to_set,
     )
 
 

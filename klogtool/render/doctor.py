@@ -194,7 +194,7 @@ def headline(diagnosis: Diagnosis) -> str:
 def _if_it_looks_there(diagnosis: Diagnosis) -> str:
     """Return where the settings have to lead a broker; empty if they do, or if it would not start."""
     path = diagnosis.metadata_log_dir_to_set
-    if path is None:
+    if path is None or diagnosis.starts is Starts.REFUSES:
         return ""
     return f", if log.dirs begins with {quoted(path)}, or metadata.log.dir is that; else it refuses"
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from asking_doctor import asked, starts, wounded
 from running import run_here
-from startup import EPOCHS, Scenario, nothing
+from startup import EPOCHS, Scenario, gone, nothing
 
 CHECKPOINTS = "*-offset-checkpoint"
 SCENARIO = Scenario(nothing, "yes", (), None, ("d0", "d1", "meta"))
@@ -76,3 +76,14 @@ def test_whether_a_broker_looks_for_its_metadata_in_a_later_log_dir_is_unknown(
     assert ("if log.dirs begins with" in " ".join(run.out.decode().split())) is not is_known
     assert run.status == (0 if is_known else 1)
     assert run_here(["doctor", *order, *words, "--fail-on", "loss"], disks).status == run.status
+
+
+@pytest.mark.parametrize(("order", "error"), [(("d0", "d1"), "RuntimeException"), (("d1", "d0"), None)])
+def test_it_refuses_either_way_and_nobody_knows_with_which_words(
+    tmp_path: pathlib.Path, order: tuple[str, ...], error: str | None
+) -> None:
+    """A judge's broker ended at the metadata (KafkaException), before it came to what else was wrong."""
+    scenario = Scenario(gone("d1/meta.properties"), "refuses", (), None, order)
+    rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
+    claim = next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
+    assert (claim["starts"], claim["error"], claim["message"] is None) == (False, error, error is None)
