@@ -3,7 +3,8 @@
 These are also the types of the extension: a test compares the two.
 
 A kernel that goes from entry to entry answers REFERENCE in front of the first one: its caller goes on with the
-reference, as it does wherever the extension stops. A kernel whose reference lies below this floor is that reference.
+reference, as it does wherever the extension stops. A kernel whose reference lies below this floor is that reference:
+imported, if it has the same parameters.
 """
 
 from __future__ import annotations
@@ -12,22 +13,17 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from klogtool.format import (
-    batch_encoding,
-    checksums,
-    commit_replay,
-    framing,
-    indexes,
-    item_merge,
-    partitioner,
-    producer_replay,
-    restamp,
-    resync,
-    succession,
-)
-from klogtool.format.batch_encoding import BatchForm, BytesColumn, Compress, RecordColumns
+from klogtool.format import commit_replay, indexes, producer_replay, restamp, resync
+from klogtool.format.batch_encoding import encode_batches as encode_batches
 from klogtool.format.buffers import Buffer
+from klogtool.format.checksums import crc32 as crc32
+from klogtool.format.checksums import crc32c as crc32c
 from klogtool.format.codecs import snappy
+from klogtool.format.framing import whole_frames as whole_frames
+from klogtool.format.item_merge import ItemMerge as ItemMerge
+from klogtool.format.item_merge import equal_entries as equal_entries
+from klogtool.format.partitioner import partitions_of as partitions_of
+from klogtool.format.succession import Succession as Succession
 from klogtool.format.xxh64 import xxh64 as reference_xxh64
 
 # Why a kernel stopped in front of an entry, or a line.
@@ -83,16 +79,6 @@ def _answer(at: int, stop: int) -> int:
 # Checksums and frames: format/checksums, format/framing.
 
 
-def crc32c(data: Buffer, so_far: int = 0) -> int:
-    """Return the CRC-32C of the bytes, continued from `so_far`."""
-    return checksums.crc32c(data, so_far)
-
-
-def crc32(data: Buffer, so_far: int = 0) -> int:
-    """Return the CRC-32 of the bytes, continued from `so_far`."""
-    return checksums.crc32(data, so_far)
-
-
 def crc32c_ways() -> tuple[str, ...]:
     """Return the names of the ways to compute a CRC-32C here: only the reference."""
     return CRC32C_WAYS
@@ -102,11 +88,6 @@ def crc32c_in_way(way: str, data: Buffer, so_far: int = 0) -> int:
     """Return the CRC-32C, computed in this way. Raises ValueError for any way but the reference."""
     CRC32C_WAYS.index(way)
     return crc32c(data, so_far)
-
-
-def whole_frames(data: memoryview, end: int) -> tuple[int, int]:
-    """Return how far complete entries reach, and the bytes that the next one needs (0: there is none)."""
-    return framing.whole_frames(data, end)
 
 
 def batch_heads(log: Buffer, at: int, end: int, base: int, into: array[int], room: int) -> tuple[int, int]:
@@ -257,10 +238,6 @@ def entries_in_order(data: Buffer, times: bool) -> bool:
     return (indexes.TIME_ENTRIES if times else indexes.OFFSET_ENTRIES).in_order(data)
 
 
-class Succession(succession.Succession):
-    """Whether an entry goes with those before it and with the indexes, judged entry by entry in Python."""
-
-
 def find_batch(data: Buffer, at: int, stop: int, lowest: int, end: int) -> tuple[int, int]:
     """Return the first position in [at, stop) where an entry proves itself, -1 or GAVE_UP; and the bytes it needs."""
     return resync.find_batch(data, at, stop, resync.Sought(lowest, end))
@@ -405,18 +382,6 @@ def survey_records(body: Buffer, count: int, base_timestamp: int) -> tuple[int, 
     return None
 
 
-def encode_batches(
-    columns: RecordColumns, at: int, stop: int, form: BatchForm, compress: Compress | None = None
-) -> bytes:
-    """Return the batches of the rows [at, stop), one behind the other. compress: for the records of each batch."""
-    return batch_encoding.encode_batches(columns, at, stop, form, compress)
-
-
-def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
-    """Return the partition of each row as native 32-bit numbers; NO_KEY for a null key."""
-    return partitioner.partitions_of(keys, rows, partitions)
-
-
 # Digests: format/xxh64, format/record_digests.
 
 
@@ -451,18 +416,6 @@ class Digests:
         """The rows since the last call."""
         rows, self._rows = bytes(self._rows), bytearray()
         return rows
-
-
-# Copies compared: format/item_merge.
-
-
-class ItemMerge(item_merge.ItemMerge):
-    """Two copies compared, item by item, in Python; see format.item_merge."""
-
-
-def equal_entries(a: Buffer, b: Buffer, before: int) -> tuple[int, int, int, int, int]:
-    """Return how many bytes are equal; and of the entries whole in them: bytes, number, first, last offset."""
-    return item_merge.equal_entries(a, b, before)
 
 
 class NeverMade:

@@ -29,7 +29,13 @@ def constants_of(tree: ast.Module) -> Iterator[str]:
 
 def names_of(tree: ast.Module) -> Iterator[str]:
     defined = (node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
-    yield from (name for name in (*defined, *constants_of(tree)) if not name.startswith("_"))
+    yield from (name for name in (*imported_by(tree.body), *defined, *constants_of(tree)) if not name.startswith("_"))
+
+
+def imported_by(body: list[ast.stmt]) -> Iterator[str]:
+    """References that stand in themselves."""
+    of_format = (node for node in body if isinstance(node, ast.ImportFrom) and "format" in (node.module or ""))
+    yield from (one.name for node in of_format for one in node.names if one.asname == one.name)
 
 
 def parameters_of(function: ast.FunctionDef) -> list[str]:
@@ -38,7 +44,8 @@ def parameters_of(function: ast.FunctionDef) -> list[str]:
 
 def functions_of(body: list[ast.stmt], prefix: str = "") -> dict[str, list[str]]:
     """Parameters of functions and methods, by dotted name."""
-    found: dict[str, list[str]] = {}
+    references = ((name, getattr(absent, name)) for name in imported_by(body))
+    found = {name: [*inspect.signature(one).parameters] for name, one in references if inspect.isfunction(one)}
     for node in body:
         if isinstance(node, ast.FunctionDef) and not any(_is_property(one) for one in node.decorator_list):
             found[prefix + node.name] = parameters_of(node)
