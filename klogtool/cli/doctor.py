@@ -31,6 +31,7 @@ from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.causes import NoteCause, offsets_in
 from klogtool.doctor.fixes import OnlyByHand, choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
+from klogtool.doctor.server_properties import without_unfit
 from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.escape import quoted
 from klogtool.log.file import read_whole
@@ -152,7 +153,8 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         if question.remote is not None:
             store = open_store(question.remote, dict(map(key_of, question.key)))
             tier = store, read_metadata(question.metadata or paths, may_lack=not question.metadata)
-        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
+        fit, unfit = without_unfit(question.circumstances)
+        how = Examination(fit, question.quick, reading.jobs, progress, root, controllers, tier, unfit)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     diagnoses = [replace(one, notes=(*one.notes, *_walk_given_up(one.log_dirs))) for one in diagnoses]
     by_loss = question.fail_on == LOSS

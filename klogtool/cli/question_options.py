@@ -24,6 +24,7 @@ from klogtool.log.side_file import kind_of
 from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+DOCTOR = "doctor"  # says what a broker does with wrong values
 MOST_CONFIG_BYTES = 16 << 20
 LARGEST_LONG = (1 << 63) - 1
 
@@ -154,7 +155,8 @@ def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
             )
         if pattern is None:
             _check_log_dirs(settings, path)
-        check_config(settings, partial(check_section, pattern), where=f"{path}: ")
+        is_judged = pattern is None and click.get_current_context().command.name == DOCTOR
+        check_config(settings, partial(check_section, pattern), f"{path}: ", has_types=not is_judged)
     return parsed
 
 
@@ -167,11 +169,19 @@ def _check_log_dirs(settings: Mapping[str, str], path: str) -> None:
             raise click.BadParameter(f"{path}: log dir {error}") from None
 
 
-def check_config(settings: Mapping[str, str], check: Callable[[Mapping[str, str]], None], where: str = "") -> None:
-    """Raise BadParameter for names that `check` refuses, and for wrong values. where: what the error begins with."""
+def check_config(
+    settings: Mapping[str, str],
+    check: Callable[[Mapping[str, str]], None],
+    where: str = "",
+    *,
+    has_types: bool = True,
+) -> None:
+    """Raise BadParameter for names that `check` refuses, and for values of a wrong type (has_types), unless these are
+    what the command judges. where: what the error begins with."""
     try:
         check(settings)
-        log_config(settings)
+        if has_types:
+            log_config(settings)
     except KlogError as error:
         raise click.BadParameter(where + error.reason) from None
 

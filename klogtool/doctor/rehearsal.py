@@ -96,7 +96,8 @@ class Examination(Struct, frozen=True):
 
     host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not. controllers: metadata log
     dirs of other controllers of the cluster, with the settings of each (None: not known), to judge whether a leader is
-    elected. tier: the store of tiered topics and their metadata.
+    elected. tier: the store of tiered topics and their metadata. unfit: settings of the broker whose values have the
+    wrong type, so that the circumstances do not have them.
     """
 
     circumstances: Circumstances
@@ -106,6 +107,7 @@ class Examination(Struct, frozen=True):
     host_root: str | None = None
     controllers: tuple[tuple[str, Mapping[str, str] | None], ...] = ()
     tier: tuple[RemoteStore, RemoteMetadata] | None = None
+    unfit: Mapping[str, str] = {}
 
 
 class _SeenOnDisks(Struct, frozen=True):
@@ -192,7 +194,7 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         *(point for point in seen.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
         *walk_file_system_points(seen.log_dirs, seen.cluster, rooms),
         *walk_lock_points(seen.log_dirs, seen.cluster),
-        *walk_server_points(seen.log_dirs, how.circumstances),
+        *walk_server_points(seen.log_dirs, how.circumstances, how.unfit),
         *walk_log_dir_points(patient),
         *(() if how.quick else walk_misplaced(patient)),
         *walk_replica_points(patient),

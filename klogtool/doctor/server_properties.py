@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import METADATA_LOG_DIR, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.config import provided_names
+from klogtool.broker.config import fitting, provided_names
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.broker.server_rules import find_refusals
 from klogtool.broker.server_settings import ROLES, listed
@@ -31,9 +31,23 @@ from klogtool.verify.stops import refuses
 LISTS = ("log.dirs", "log.dir")  # the first wins
 
 
-def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
-    """Yield what stops a broker with these settings on these log dirs."""
-    settings = circumstances.server_settings
+def without_unfit(circumstances: Circumstances) -> tuple[Circumstances, Mapping[str, str]]:
+    """Return the circumstances without settings of the broker that have the wrong type, and these settings. A process
+    ends at them; what it would do to the logs otherwise is judged without."""
+    sections = tuple(
+        (pattern, fitting(settings) if pattern is None else settings)
+        for pattern, settings in circumstances.config_sections
+    )
+    fit = replace(circumstances, config_sections=sections)
+    unfit = circumstances.server_settings.items() - fit.server_settings.items()
+    return fit, dict(unfit)
+
+
+def walk_server_points(
+    log_dirs: Sequence[str], circumstances: Circumstances, unfit: Mapping[str, str]
+) -> Iterator[Ahead]:
+    """Yield what stops a broker with these settings on these log dirs. unfit: those that the circumstances lack."""
+    settings = {**circumstances.server_settings, **unfit}
     node_id = find_node_id(settings)
     if node_id is not None:
         yield from _other_nodes(log_dirs, node_id)

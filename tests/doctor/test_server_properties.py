@@ -231,6 +231,9 @@ def test_a_reserved_directory_id_in_the_words_of_a_release(
         ("4.3.1", ROLES + "remote.log.storage.system.enable=true", "null"),  # a NullPointerException
         ("3.9.2", ROLES + f"authorizer.class.name={ACLS}", 'because "connectString" is null'),
         ("4.3.1", ROLES + f"authorizer.class.name={ACLS}", ACLS),
+        ("4.3.1", ROLES + "log.retention.hours=x", "x for configuration log.retention.hours: Not a number of type INT"),
+        ("4.3.1", ROLES + "log.segment.bytes=1GB", "1GB for configuration log.segment.bytes: Not a number of type INT"),
+        ("4.3.1", ROLES + "log.preallocate=yes", "Expected value to be either true or false"),
         ("4.3.1", ROLES + "log.roll.ms=0", "log.roll.ms must be greater than or equal to 1"),
     ],
 )
