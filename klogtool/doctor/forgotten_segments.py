@@ -49,12 +49,15 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
             known_from = epochs[0].start_offset if epochs else span[1] + 1
             unknown = span[0], min(span[1], known_from - 1)
             if known_from > span[0] and metadata is not None and _has_finished(partition, unknown, metadata):
-                yield _point_of_epochs(partition, unknown, store)
+                yield _point_of_epochs(partition, unknown, store, AheadCause.EPOCHS_FORGOTTEN)
             elif _is_forgotten(partition, homes, patient, metadata):
                 yield _point(partition, span, patient, store, AheadCause.REMOTE_FORGOTTEN)
             elif metadata is not None and not _may_be_elsewhere(partition, patient):
                 for gap in _gaps(partition, span, metadata):
-                    yield _point(partition, gap, patient, store, AheadCause.REMOTE_GAP)
+                    if _has_finished(partition, gap, metadata):
+                        yield _point_of_epochs(partition, gap, store, AheadCause.EPOCHS_DIFFER)
+                    else:
+                        yield _point(partition, gap, patient, store, AheadCause.REMOTE_GAP)
 
 
 def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Reason]:
@@ -80,8 +83,8 @@ def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster:
 
 
 def is_of_epochs(point: Ahead) -> bool:
-    """Return whether a point is about offsets of which no leader epoch is known."""
-    return _is_for(point, AheadCause.EPOCHS_FORGOTTEN)
+    """Return whether a point is about offsets of which no leader epoch is known, or another one."""
+    return _is_for(point, AheadCause.EPOCHS_FORGOTTEN) or _is_for(point, AheadCause.EPOCHS_DIFFER)
 
 
 def _is_for(point: Ahead, cause: AheadCause) -> bool:
@@ -162,9 +165,12 @@ def _is_empty(partition: Partition) -> bool:
     return all(segment.size == 0 for segment in partition.segments)
 
 
-def _point_of_epochs(partition: Partition, span: tuple[int, int], store: RemoteStore | None) -> Ahead:
-    """Return the point where leader-epoch-checkpoint has no epoch for the first offsets (findLogStartOffset)."""
-    detail = AheadCause.EPOCHS_FORGOTTEN(first=span[0], last=span[1])
+def _point_of_epochs(
+    partition: Partition, span: tuple[int, int], store: RemoteStore | None, cause: AheadCause
+) -> Ahead:
+    """Return the point where leader-epoch-checkpoint has no epoch for the first offsets (findLogStartOffset), or for
+    any another one than the segment that has them."""
+    detail = cause(first=span[0], last=span[1], topic=TOPIC)
     cure = AdviceCause.EPOCHS_BACK(store="the store" if store is None else store.uri)
     return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
 

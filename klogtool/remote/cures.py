@@ -6,7 +6,7 @@ consumers past it, and to delete what nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -51,7 +51,8 @@ class PartitionPlace(Struct, frozen=True):
     """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata. has_objects: at least
     one of its objects is in the store. unknown, displaced: objects that nobody reads, and which have offsets of the log
     that nothing serves: first and last offset, by path. The metadata does not know the ones; the others have lost their
-    place. lacks_epochs: leader-epoch-checkpoint of the local log does not reach back to its start."""
+    place. lacks_epochs: leader-epoch-checkpoint of the local log does not reach back to its start. finished: offsets of
+    each segment that the metadata knows as finished, and that has its place."""
 
     topic: str
     partition: int
@@ -60,6 +61,7 @@ class PartitionPlace(Struct, frozen=True):
     unknown: Mapping[str, tuple[int, int]] = {}
     displaced: Mapping[str, tuple[int, int]] = {}
     lacks_epochs: bool = False
+    finished: Sequence[tuple[int, int]] = ()
 
 
 def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reason | None:
@@ -71,7 +73,7 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
     if finding.id is Kind.REMOTE_GAP and finding.field is None:
         return RemoteCure.OLDER_VERSION()
     if finding.id is Kind.REMOTE_GAP:
-        if place.lacks_epochs and place.has_metadata:
+        if place.has_metadata and (place.lacks_epochs or _overlaps(finding, place.finished)):
             return RemoteCure.EPOCHS_BACK()
         passing = _passing(finding, place)
         if not place.has_objects and passing is not None:
@@ -94,8 +96,12 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
 
 def _is_unknown(gap: Finding, place: PartitionPlace) -> bool:
     """Return whether objects that the metadata does not know have offsets of a gap."""
+    return _overlaps(gap, place.unknown.values())
+
+
+def _overlaps(gap: Finding, spans: Iterable[tuple[int, int]]) -> bool:
     start, end = gap.first_offset or 0, gap.last_offset or 0
-    return any(first <= end and start <= last for first, last in place.unknown.values())
+    return any(first <= end and start <= last for first, last in spans)
 
 
 def _passing(finding: Finding, place: PartitionPlace) -> Reason | None:

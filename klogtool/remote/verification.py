@@ -121,13 +121,17 @@ class _Partition:
         self._listed = self._cache.listed()
         self._missing_home = None if metadata is None else metadata.missing_home(*key)
         self._served = self._find_served()
+        displaced = dict(self._only_copies(SegmentState.COPY_FINISHED))
+        known = (one for one in self._cache.segments.values() if one.state is SegmentState.COPY_FINISHED)
+        finished = [(one.start_offset, one.end_offset) for one in known]
         self.place = PartitionPlace(
             partition.topic,
             partition.partition,
             bool(self._cache.segments),
             unknown=dict(self._only_copies(SegmentState.UNKNOWN)),
-            displaced=dict(self._only_copies(SegmentState.COPY_FINISHED)),
+            displaced=displaced,
             lacks_epochs=self.local is not None and not self.local.knows_epoch_of_start,
+            finished=[span for span in finished if span not in displaced.values()],
         )
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"

@@ -112,6 +112,29 @@ def test_a_metadata_topic_that_is_older_than_the_log(tiered: tuple[Path, Path], 
     assert (done.status, values) == (1, ["80..159"])
 
 
+@pytest.mark.parametrize("kept", [(0, 2, 3, 4), (0,)])
+def test_segments_of_which_another_epoch_is_known(
+    tiered: tuple[Path, Path], tmp_path: Path, kept: tuple[int, ...]
+) -> None:
+    """A broker 4.3.1 found nothing for a consumer that began there; one that began before them got all of a segment,
+    as long as one fetch had it. The metadata is as it was."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    with_cluster(log_dir, (1,))
+    checkpoint = log_dir / "t-0/leader-epoch-checkpoint"
+    lines = [line for line in checkpoint.read_text().splitlines()[2:] if int(line.split()[0]) in kept]
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    found, start, rows = asked(log_dir, "--remote", str(tiered[1]))
+    assert (found, start) == ([(20, FIRST - 1)], None)
+    (detail,) = (row["detail"] for row in rows if row.get("what") == "remote-forgotten")
+    assert "has another epoch for them than __remote_log_metadata" in detail
+    (cure,) = (row["command"] for row in rows if row["type"] == "option")
+    assert "put leader-epoch-checkpoint back" in cure
+    words = ["remote", "verify", str(tiered[1]), "--metadata", str(log_dir), "--local", str(log_dir), "--json"]
+    gaps = [row for row in map(json.loads, run_here(words, tmp_path).out.splitlines()) if row.get("id") == "remote-gap"]
+    assert [(row["first_offset"], row["last_offset"]) for row in gaps] == [(20, FIRST - 1)]
+    assert all("Put leader-epoch-checkpoint back" in row["cure"] for row in gaps)
+
+
 @pytest.mark.parametrize(
     ("kept", "brokers", "forgotten"),
     [
