@@ -33,6 +33,7 @@ from klogtool.format.names import (
 )
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.file import read_whole
+from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
@@ -133,6 +134,8 @@ _BY_HAND = ("lost+found", FileKind.LOCK.value)
 
 
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if is_log_dir(point.path) and point.cure is not None:
+        yield replace(by_hand(point.path, point.cure, AdviceCause.LOG_DIR_INSIDE()), lost_records=0)
     if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
         option = move_away(AdviceCause.MOVE_OUT(), point.path, patient)
         yield replace(option, effect=Effect.KEEPS_ASIDE)

@@ -21,7 +21,7 @@ from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, T
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
-from klogtool.log.log_dirs import FolderKind, kind_of_folder
+from klogtool.log.log_dirs import FolderKind, is_log_dir, kind_of_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
@@ -144,6 +144,8 @@ def _verify_clean_marker(path: str) -> Iterator[Finding]:
 def _cure_of_folder(log_dir: LogDir, name: str) -> Reason:
     if name == "lost+found":
         return CureCause.SUB_FOLDER()
+    if is_log_dir(os.path.join(log_dir.path, name)):
+        return CureCause.IS_LOG_DIR(path=os.path.join(log_dir.path, name))
     return move_out(os.path.join(log_dir.path, name), log_dir.path)
 
 

@@ -553,6 +553,11 @@ FOLDERS: Mapping[str, Scenario] = {
         f"d1/t-0.{HEX}-future",
         "Duplicate log directories found",
     ),
+    "4 two -future in one log dir, the partition elsewhere": refuses(
+        both(copied(T, f"d0/t-0.{HEX}-future"), copied(T, f"d0/t-0.{HEX[::-1]}-future")),
+        f"d0/t-0.{max(HEX, HEX[::-1])}-future",
+        "Duplicate log directories",
+    ),
     "4 -future without partition.metadata": yes(
         both(copied(T, f"d0/t-0.{HEX}-future"), gone(f"d0/t-0.{HEX}-future/{PM}")), (f"d0/t-0.{HEX}-future", What.STRAY)
     ),

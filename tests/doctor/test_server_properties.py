@@ -257,3 +257,18 @@ def test_explain_knows_what_the_doctor_foresees_of_settings() -> None:
     lines = [f"java.lang.{one.kafka_class}: {one.reason}" for one in refused]
     unknown = [line for line in lines if not any(one.situation.outcome is Outcome.REFUSES for one in recognise(line))]
     assert unknown == ["java.lang.ArithmeticException: / by zero"]
+
+
+@pytest.mark.parametrize("name", ["data", "kraft-combined-logs"])
+def test_a_log_dir_inside_of_a_log_dir_is_the_one_to_use(tmp_path: pathlib.Path, name: str) -> None:
+    """As after a change of the image or its path: the outer one was formatted, and no broker starts on it."""
+    outer = tmp_path / "disks/d1"
+    shutil.copytree(HERE / "broker", tmp_path / "disks")
+    shutil.copytree(outer, outer / name)
+    rows = [
+        json.loads(line) for line in run_here(["doctor", "disks/d0", "disks/d1", "--json"], tmp_path).out.splitlines()
+    ]
+    options = [row for row in rows if row["type"] == "option" and row["for"] == str(outer / name)]
+    assert [f"set log.dirs to {outer / name}" in row["command"] for row in options].count(True) == 1
+    done = run_here(["verify", str(outer)], tmp_path)
+    assert f"set log.dirs to {outer / name}" in " ".join(done.out.decode().split())
