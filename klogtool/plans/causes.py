@@ -30,6 +30,7 @@ class FreeWhy(Cause):
     """Why a kind is safe to give up."""
 
     DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY = some(10)
+    TRACE = some(1)[0]
 
 
 class FreeBroker(Cause):

@@ -25,6 +25,7 @@ from klogtool.format.names import (
 )
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in
+from klogtool.plans.causes import FreeWhy
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import CLEANED, DELETE_FOLDER, DELETED, JOURNAL, ORPHANED, REJECTED, STRAY, FreeKind
 from klogtool.plans.plan import REJECTED as REJECTED_END
@@ -168,10 +169,12 @@ def _indexes_with(kind: FreeKind, folder: PartitionDir) -> dict[str, list[str]]:
 
 
 def _orphaned(folder: PartitionDir) -> Iterator[Candidate]:
+    """Yield each with the offset at which its segment began."""
     orphans = frozenset[str]() if folder.is_between else folder.orphans
     for file, name in folder.files() if orphans else ():
-        if file.name in orphans:
-            yield Candidate(ORPHANED, name.fact.path, folder.log_dir, (name,))
+        if file.name in orphans and file.base_offset is not None:
+            why = FreeWhy.TRACE(first=file.base_offset)
+            yield Candidate(ORPHANED, name.fact.path, folder.log_dir, (name,), why=why)
 
 
 def _log_name(file: FileName) -> str | None:

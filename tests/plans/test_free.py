@@ -320,7 +320,11 @@ def test_retention_waits_where_a_segment_is_lost(log_dir: pathlib.Path) -> None:
     (answer,) = free([log_dir])
     assert not [item for item in answer["items"] if item["kind"] == "retention" and "inside-0" in item["path"]]
     assert any("klogtool doctor" in row["why"] for row in answer["left_out"])
-    assert [item["costs"][:5] for item in answer["items"] if item["kind"] == "orphaned"] == ["LOSES"] * 2
+    orphaned = [item for item in answer["items"] if item["kind"] == "orphaned"]
+    assert [item["costs"][:5] for item in orphaned] == ["LOSES"] * 2
+    for item in orphaned:  # each says which segment it is the trace of
+        began = int(pathlib.Path(item["path"]).name.split(".")[0])
+        assert f"a segment that began at offset {began}, " in item["why"]
 
 
 def without_start(answer: dict[str, Any]) -> dict[str, Any]:
