@@ -24,7 +24,7 @@ from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.folder import is_device, is_fifo, is_socket
+from klogtool.log.folder import is_device, is_fifo, is_socket, is_unchangeable
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
@@ -43,9 +43,12 @@ _NEW = ".tmp"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
-def may_write(path: str) -> bool:
-    """Return whether the broker's user may write a file of a partition dir. Root may write any."""
-    return _may(path, os.path.dirname(os.path.dirname(path)), *_WRITE)
+def why_not_written(path: str) -> int | None:
+    """Return why the broker's user may not write a file of a partition dir, as an errno; None if it may. Root may write
+    any, unless it is unchangeable."""
+    if not _may(path, os.path.dirname(os.path.dirname(path)), *_WRITE):
+        return errno.EACCES
+    return errno.EPERM if is_unchangeable(path) else None
 
 
 def find_denied(path: str, log: LoadedLog) -> Ahead | None:
@@ -63,6 +66,12 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{_NEW}")
     if not _may(path, log_dir, *_WRITE):
         return _denied(new_file, "FileNotFoundException", path)  # what it cannot make there, it names
+    if is_unchangeable(path):
+        return _fixed(new_file, path)
+    epochs = [FileKind.LEADER_EPOCH_CHECKPOINT.value] if Partition(path).state.is_current else []
+    for name in (*_written(log), *epochs):
+        if name in log.draft.before and is_unchangeable(file := os.path.join(path, name)):
+            return _fixed(file, file)
     if os.path.basename(new_file) in log.draft.folders and Partition(path).state.is_current:
         stop = offline("FileNotFoundException", f"{new_file} ({os.strerror(errno.EISDIR)})")
         cure = move_out_of_partition(new_file)
@@ -127,6 +136,18 @@ def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
     return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.DENIED(), stop=stop, cured_by=cure), What.OFFLINE)
 
 
+def _fixed(file: str, fixed: str) -> Ahead:
+    """A broker cannot open it for writing, delete it, or rename another file to it. fixed: what is unchangeable: the
+    file, or the folder in which it is to be made."""
+    is_index = file.endswith(tuple(kind.value for kind in _INDEXES))
+    why = os.strerror(errno.EPERM)
+    stop = offline("FileSystemException", f"{file}: {why}")
+    if is_index or file != fixed:
+        stop = offline("FileNotFoundException", f"{file} ({why})")
+    cure = AdviceCause.CHANGEABLE(path=quoted(fixed))
+    return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.FIXED(), stop=stop, cured_by=cure), What.OFFLINE)
+
+
 def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
     """Yield a point for each log dir that cannot be locked, written, or read. A lock may be made anew if the folder can
     be written."""
@@ -144,6 +165,11 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
         if denied is not None:
             is_new = denied.endswith(_NEW)
             yield _denied(denied, "FileNotFoundException" if is_new else "AccessDeniedException")
+            continue
+        marker = os.path.join(log_dir, FileKind.CLEAN_SHUTDOWN.value)
+        fixed = next((path for path in (log_dir, lock, marker, *texts[:-1]) if is_unchangeable(path)), None)
+        if fixed is not None:
+            yield _fixed(fixed, fixed)
 
 
 def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:

@@ -32,7 +32,7 @@ from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.patient import Cluster
-from klogtool.doctor.permissions import may_write
+from klogtool.doctor.permissions import why_not_written
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import GROUP, SHARE, TRANSACTION
@@ -264,8 +264,8 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
             file = os.path.join(path, name)
             if draft.is_folder(name) or is_socket(file):  # a FIFO, or a device, is an empty index
                 yield fails_at_read(file, os.strerror(errno.EISDIR if draft.is_folder(name) else errno.ENXIO))
-            elif is_there and name in draft.before and not may_write(file):
-                yield fails_at_read(file, "Permission denied")
+            elif is_there and name in draft.before and (why := why_not_written(file)) is not None:
+                yield fails_at_read(file, os.strerror(why))
     for base in log.report.deleted_segments:
         for kind in LAZY:
             file = os.path.join(path, build_file_name(kind, base))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import sys
 from collections.abc import Callable, Collection
 from functools import lru_cache
 
@@ -23,6 +25,7 @@ from klogtool.format.names import (
 from klogtool.log.file import ReadErrors, unreadable
 
 _MOST_NESTED_FOLDERS = 16  # a partition dir has none
+_GET_FLAGS, _IMMUTABLE, _APPEND_ONLY = 0x80086601, 0x10, 0x20  # linux/fs.h: FS_IOC_GETFLAGS, what lsattr shows
 _NOWHERE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
@@ -114,6 +117,24 @@ def is_socket(path: str) -> bool:
 def is_device(path: str) -> bool:
     """Return whether it is a device, such as /dev/null, or a link to one."""
     return os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFCHR, stat.S_IFBLK)
+
+
+def is_unchangeable(path: str) -> bool:
+    """Return whether a file or folder has the attribute immutable or append-only (chattr): root may not write it,
+    either. False where the file system has no such attributes."""
+    try:
+        if stat.S_IFMT(os.stat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        flags = int.from_bytes(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8))[:4], sys.byteorder)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return bool(flags & (_IMMUTABLE | _APPEND_ONLY))
 
 
 def own_name(path: str) -> str:

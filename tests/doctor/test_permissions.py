@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from asking_doctor import ahead, asked, starts, wounded
 from startup import Scenario, T, side
+
+from klogtool.doctor import permissions
+from klogtool.log.folder import is_unchangeable
 
 BROKERS, ROOT = 65534, 0
 NEWEST = f"{T}/{43:020d}.snapshot"
@@ -81,3 +85,40 @@ def test_the_process_ends_with_the_metadata_log(tmp_path: Path) -> None:
     disks = wounded(scenario, tmp_path / "disks")
     rows = asked(disks, scenario)
     assert (starts(rows), ahead(rows, disks)) == ("refuses", {(METADATA, "refuses")})
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "online"),
+    [
+        (side(11, "log"), "offline", False),
+        (side(32, "index"), "offline", False),
+        (side(11, "index"), "fails-at-read", None),  # of a closed segment
+        (T, "offline", False),
+        (f"{T}/leader-epoch-checkpoint", "offline", False),
+        ("d1/.kafka_cleanshutdown", "offline", False),
+        ("d1/recovery-point-offset-checkpoint", "offline", False),
+    ],
+)
+def test_what_is_immutable_takes_the_log_dir_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str, online: bool | None
+) -> None:
+    """A broker 4.3.1 was asked, as root, with chattr +i: "Operation not permitted"."""
+    scenario = Scenario(lambda _: None, "any")
+    disks = wounded(scenario, tmp_path / "disks")
+    monkeypatch.setattr(permissions, "is_unchangeable", lambda path: path == str(disks / name))
+    rows = asked(disks, scenario)
+    told = f"{T}/leader-epoch-checkpoint.tmp" if name == T else name
+    assert ahead(rows, disks) == {(told, what)}
+    assert [row["online"] for row in rows if row["type"] == "claim" and row["about"] == "log-dir"] == [True, online]
+    commands = [row["command"] for row in rows if row["type"] == "option"]
+    assert what != "offline" or commands == [f"chattr -i -a {disks / name}"]
+
+
+def test_a_file_is_changeable_unless_it_has_the_attribute(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert not is_unchangeable(str(file))
+    assert not is_unchangeable(str(tmp_path / "none"))
+    if subprocess.run(["chattr", "+i", str(file)], stderr=subprocess.DEVNULL).returncode == 0:
+        assert is_unchangeable(str(file))
+        subprocess.run(["chattr", "-i", str(file)], check=True)
