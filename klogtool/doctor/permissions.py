@@ -183,6 +183,8 @@ def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:
     for path, wanted in (*paths, *([(state, _READ)] if os.path.isfile(state) else ())):
         if not _may(path, cluster.metadata_dir, *wanted):
             yield _denied(path, "AccessDeniedException")
+        elif is_unchangeable(path):
+            yield _fixed(path, path)
 
 
 def _may(path: str, log_dir: str, owners: int, others: int) -> bool:

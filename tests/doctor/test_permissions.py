@@ -114,6 +114,17 @@ def test_what_is_immutable_takes_the_log_dir_offline(
     assert what != "offline" or commands == [f"chattr -i -a {disks / name}"]
 
 
+@pytest.mark.parametrize("name", [METADATA, "d0/__cluster_metadata-0/quorum-state"])
+def test_the_process_ends_at_metadata_that_is_immutable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scenario = Scenario(lambda _: None, "any")
+    disks = wounded(scenario, tmp_path / "disks")
+    monkeypatch.setattr(permissions, "is_unchangeable", lambda path: path == str(disks / name))
+    rows = asked(disks, scenario)
+    assert (starts(rows), ahead(rows, disks)) == ("refuses", {(name, "refuses")})
+
+
 def test_a_file_is_changeable_unless_it_has_the_attribute(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
