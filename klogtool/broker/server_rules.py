@@ -74,6 +74,10 @@ _TEXTS = (
 )
 
 
+# A file with one of these is no mere part of the settings of a process.
+_OF_A_PROCESS = frozenset((ZOOKEEPER, *_ROUTES))
+
+
 def is_asked_for(name: str) -> bool:
     """Return whether a check asks for a setting. None of these is a secret."""
     return is_defined(name) or name in _TEXTS or name.endswith(_MECHANISMS)
@@ -83,7 +87,7 @@ def find_refusals(settings: Mapping[str, str], rules: Rules) -> list[SettingRefu
     """Return each value at which the process ends; where they are right by themselves, the first check that they do not
     pass together."""
     refused = list(refused_values(settings, rules))
-    if not refused and ROLES not in settings and ZOOKEEPER in settings and not rules.has_zookeeper:
+    if not refused and ROLES not in settings and not (rules.has_zookeeper or _OF_A_PROCESS.isdisjoint(settings)):
         refused.append(SettingRefused(ROLES, f'Missing required configuration "{ROLES}" which has no default value.'))
     config = ServerConfig(settings, rules)
     if refused or not listed(settings, ROLES):

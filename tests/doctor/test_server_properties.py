@@ -195,6 +195,8 @@ def test_a_reserved_directory_id_in_the_words_of_a_release(
     [
         ("4.3.1", "zookeeper.connect=z:2181", 'Missing required configuration "process.roles"'),
         ("3.9.2", "zookeeper.connect=z:2181", None),
+        ("4.3.1", "node.id=1\n" + LISTENERS, 'Missing required configuration "process.roles"'),
+        ("4.3.1", "node.id=1\nlog.retention.hours=1", None),  # it may be a part of the settings
         ("4.3.1", "process.roles=", "Configuration 'process.roles' must not be empty."),
         (
             "3.9.2",

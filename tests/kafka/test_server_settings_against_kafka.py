@@ -26,6 +26,66 @@ pytestmark = pytest.mark.kafka
 SOURCE = pathlib.Path(__file__).with_name("ServerSettings.java")
 RELEASES: tuple[Release, ...] = ("4.3.1", "3.9.2", "4.4.0")
 PAIRS = 1500
+# As Strimzi, Bitnami's chart, Confluent's image and the distribution write them: each has to be judged as Kafka does.
+OF_THE_FIELD = (
+    """
+node.id=1
+process.roles=broker,controller
+controller.listener.names=CONTROLPLANE-9090
+controller.quorum.voters=0@c-0.brokers.ns.svc.cluster.local:9090,1@c-1.brokers.ns.svc.cluster.local:9090
+listener.name.controlplane-9090.ssl.client.auth=required
+listener.name.controlplane-9090.ssl.keystore.type=PKCS12
+listener.name.replication-9091.ssl.client.auth=required
+listener.security.protocol.map=CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,PLAIN-9092:PLAINTEXT,EXTERNAL-9094:SASL_SSL
+listeners=CONTROLPLANE-9090://0.0.0.0:9090,REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://0.0.0.0:9092
+advertised.listeners=REPLICATION-9091://c-1.brokers.ns.svc:9091,PLAIN-9092://c-1.brokers.ns.svc:9092
+inter.broker.listener.name=REPLICATION-9091
+sasl.enabled.mechanisms=
+ssl.endpoint.identification.algorithm=HTTPS
+principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+log.dirs=/var/lib/kafka/data-0/kafka-log1
+""",
+    """
+listeners=CLIENT://:9092,INTERNAL://:9094,CONTROLLER://:9093
+listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,INTERNAL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+advertised.listeners=CLIENT://k-0.k-headless:9092,INTERNAL://k-0.k-headless:9094
+process.roles=controller,broker
+controller.listener.names=CONTROLLER
+controller.quorum.voters=0@k-0.k-headless:9093,1@k-1.k-headless:9093
+node.id=0
+inter.broker.listener.name=INTERNAL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+sasl.mechanism.controller.protocol=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+log.dir=/bitnami/kafka/data
+logs.dir=/opt/bitnami/kafka/logs
+""",
+    """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
+num.network.threads=3
+log.dirs=/tmp/kraft-combined-logs
+log.retention.check.interval.ms=300000
+""",
+    """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@broker:29093
+listeners=PLAINTEXT://broker:29092,CONTROLLER://broker:29093,PLAINTEXT_HOST://0.0.0.0:9092
+advertised.listeners=PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+group.initial.rebalance.delay.ms=0
+log.dirs=/tmp/kraft-combined-logs
+""",
+)
 NO_ROUTE = "1@0.0.0.0:9093"
 NOT_ROUTABLE = ("ConfigException", "Host string (0.0.0.0) is not routeable")
 
@@ -107,3 +167,12 @@ def test_settings_are_judged_together_as_the_release_judges_them(release: Releas
     chance = random.Random(7)
     pairs = [on_top(*chance.sample(TOGETHER, 2)) for _ in range(PAIRS)]
     law(release, [*map(on_top, TOGETHER), *pairs], tmp_path)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_files_of_the_field_are_judged_as_the_release_judges_them(release: Release, tmp_path: pathlib.Path) -> None:
+    """As they are, and with one line left out."""
+    files = [dict(line.split("=", 1) for line in text.split()) for text in OF_THE_FIELD]
+    assert all(not find_refusals(file, rules_of(release)) for file in files)
+    without = [{key: file[key] for key in file if key != left_out} for file in files for left_out in file]
+    law(release, [*files, *without], tmp_path)
