@@ -34,6 +34,7 @@ from klogtool.fleet.forecast import LossReason
 from klogtool.fleet.restored import Fate, Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem
 from klogtool.format.batch import BatchOrigin, Record, build_batch
+from klogtool.render.fleet_restored import restored_text
 
 SETS = 400
 # Sets whose forecast was too rosy: other copies have what the best one only remembers, or had before its damage.
@@ -314,8 +315,12 @@ def test_a_producer_that_went_on(
 ) -> None:
     files = set_of(ALL_EQUAL.replace("end 60\nbroker 3", "end 41\nbroker 3"), tmp_path)
     with_both = [with_producer(files[0], *newest, 55), with_producer(files[1], *older, 9), files[2]]
-    told = [(one.node_id, one.newest_node, one.last_sequence) for one in judge_set(with_both).behind]
+    restored = judge_set(with_both)
+    told = [(one.node_id, one.newest_node, one.last_sequence) for one in restored.behind]
     assert told == ([(2, 1, older[1])] if is_refused else [])
+    brief, whole = ("\n".join(restored_text(restored, "c", is_verbose=verbose)) for verbose in (False, True))
+    assert ("what 1 producer would send next to 1 partition (--verbose names them)" in brief) is is_refused
+    assert ("  producer 7  t-0 of node 2: " in whole) is is_refused
     # A leader that does not know the producer, and one that does not lead.
     assert judge_set([with_both[0], *files[1:]]).behind == ()
     alone = "metadata t-0 replicas 1 2 3 isr 1 leader 1"
