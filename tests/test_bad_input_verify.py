@@ -93,6 +93,9 @@ def test_a_file_that_is_longer_than_any_of_its_kind(log_dir: Path, name: str) ->
 def test_a_folder_in_its_place(log_dir: Path, name: str) -> None:
     (log_dir / name).unlink()
     (log_dir / name).mkdir()
+    if name == ".kafka_cleanshutdown":  # an empty folder is as good a marker; one with a file in it cannot be deleted
+        verified(log_dir, expected=(0,))
+        (log_dir / name / "file").touch()
     verified(log_dir, expected=(1,))
 
 

@@ -766,7 +766,7 @@ def inner_bytes(s: Scene) -> str:
 def wrapper_field(s: Scene) -> str:
     name, entry, wrapper, inner = an_old_wrapper(s)
     count, codec = len(inner), wrapper.attributes & 7
-    body = decompress(codec, wrapper.value or b"")
+    body = decompress(codec, wrapper.value or b"", wrapper.magic)
     way, packed = s.pick(sorted(framings(s.rng.randrange(1, 5), body).items()))
     new = s.pick(
         [

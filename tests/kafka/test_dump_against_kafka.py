@@ -73,7 +73,7 @@ def expanded(entry: bytes) -> tuple[bytes, ...]:
     if found.magic == 2:
         return entry[:8], entry[12:17], entry[21:61], layout.body_of(found)
     message = layout.parse_message(found)
-    body = layout.decompress(found.codec, message.value or b"")
+    body = layout.decompress(found.codec, message.value or b"", found.magic)
     return entry[:8], entry[16:18], repr((message.timestamp, message.key)).encode(), body
 
 
