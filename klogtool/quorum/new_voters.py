@@ -60,7 +60,7 @@ class NewVoters(Struct, frozen=True):
     old_voters: those before. unseen: ids of old voters whose copies are not here. may_lose: whether one of these may
     have committed records that no copy here has. unseen_epoch: an epoch that had a leader, by a quorum-state, and of
     which no copy here has a record; None if there is none. tails: what other copies end with and this one does not
-    have: a later epoch went on without it, so it was not committed. outcome: whether the new voters that are here elect
+    have: a later epoch went on without it, so it was not committed; there are none where absent voters decide that. outcome: whether the new voters that are here elect
     a leader.
     """
 
@@ -126,6 +126,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         tails,
         _outcome(controller, controllers, voters, epoch, wish),
     )
+    _check_not_parted(result)
     _check_loss(result, election, wish)
     return result
 
@@ -471,6 +472,26 @@ def _outcome(
             cure=NewVotersCause.FIRST(cures=cures) if cures else NewVotersCause.FIRST_SETTINGS(),
         )
     return election.outcome
+
+
+def _check_not_parted(result: NewVoters) -> None:
+    """Refuse to choose between two ends of which either may be committed. A later epoch went on without the older one;
+    but a leader after that, with the voters that are not here, may have gone on from the older one, and committed it
+    (the Raft paper's figure 8)."""
+    if not result.may_lose or not result.tails:
+        return
+    tail, best = result.tails[0], result.controller
+    raise Refused(
+        NewVotersCause.PARTED(
+            first=tail.first,
+            last=tail.last,
+            better=best.path,
+            epoch=best.log.position.epoch,
+            ids=result.unseen,
+        ),
+        path=os.path.dirname(tail.path),
+        cure=NewVotersCause.GIVE_UP_ONE(),
+    )
 
 
 def _check_loss(result: NewVoters, election: Election, wish: Wish) -> None:

@@ -295,6 +295,24 @@ def test_an_uncommitted_end_of_an_older_epoch_is_named_and_not_taken(tmp_path: P
     assert (result.node_id, tail.first, tail.last) == (1, 7, 10)
 
 
+def test_of_two_ends_that_part_none_is_chosen_where_absent_voters_may_have_committed_either(tmp_path: Path) -> None:
+    """Figure 8 of the Raft paper: node 1 led epoch 1, node 5 epoch 3, of which nobody else has a record, and then node
+    1 led again, and committed its older records with nodes 3 and 4, which are lost. Node 2 was not up to date yet."""
+    five = [voter(n) for n in range(1, 6)]
+    two, last = (Disk(tmp_path, n).voters(*five).records(2) for n in (2, 5))
+    two.records(3)
+    last.records(1, epoch=3)
+    gone = (1, 3, 4)
+    text = refused(two, last, voters="2@c2:9001,5@c5:9001", destroyed=gone, accept_loss=True)
+    assert f"{two.path}: it has offsets 4 to 6, and {last.path} has others there, in epoch 3." in text
+    for left_out, (disk, end) in {2: (last, 5), 5: (two, 7)}.items():
+        wish = {"voters": f"{disk.node_id}@c:9001", "destroyed": (*gone, left_out), "accept_loss": True}
+        assert planned(disk, **wish)[0].offset == end
+    three_ = Disk(tmp_path, 3).voters(*five).records(2)
+    result, _ = planned(two, last, three_, voters="2@c2:9001,3@c3:9001,5@c5:9001", destroyed=(1, 4))
+    assert (result.may_lose, [(one.first, one.last) for one in result.not_taken]) == (False, [(4, 6)])
+
+
 def test_two_of_three_have_moved(tmp_path: Path) -> None:
     one, two, three = whole_three(tmp_path)
     one.records(1)

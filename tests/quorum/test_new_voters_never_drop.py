@@ -179,10 +179,13 @@ def is_told(election: Election, kept: int, best: Node, seed: int) -> bool:
     return True
 
 
+PARTED = (21995,)  # nobody at hand knows which of two ends was committed: of 30,000 histories this one has it
+
+
 @pytest.mark.slow
 def test_what_a_majority_had_and_a_copy_has_stays(tmp_path: pathlib.Path) -> None:
     made = dropped = 0
-    for seed in range(HISTORIES):
+    for seed in (*range(HISTORIES), *PARTED):
         history, chance = history_of(seed)
         left = chance.sample(history.nodes, chance.randint(1, NODES // 2))
         lost = tuple(node.node_id for node in history.nodes if node not in left)
