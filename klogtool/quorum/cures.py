@@ -191,6 +191,13 @@ def _longer_copy(election: Election) -> Iterator[Text]:
         yield QuorumCure.LONGER_COPY(end=election.gone.last + 1)
 
 
+def _replayable(election: Election) -> Iterator[Text]:
+    refused = [seat.controller for seat in election.seats if seat.controller.replay_refusal is not None]
+    levels = [one.replay_refusal.feature for one in refused if one.replay_refusal and one.replay_refusal.feature]
+    yield from (QuorumCure.NAME_RELEASE(feature=feature) for feature in levels)
+    yield from (QuorumCure.DOCTOR(path=controller.path) for controller in refused)
+
+
 _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
     ElectionCause.STALE_CANDIDATE: _state_of(lambda seat: seat.is_stale),
@@ -209,11 +216,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ElectionCause.LOG_DAMAGED: lambda election: (
         QuorumCure.DOCTOR(path=seat.controller.path) for seat in election.seats if not seat.controller.log.is_whole
     ),
-    ElectionCause.REPLAY_REFUSED: lambda election: (
-        QuorumCure.DOCTOR(path=seat.controller.path)
-        for seat in election.seats
-        if seat.controller.replay_refusal is not None
-    ),
+    ElectionCause.REPLAY_REFUSED: lambda election: _replayable(election),
     ElectionCause.NO_VOTERS: lambda _: iter((QuorumCure.VOTERS_AS_BEFORE(),)),
     ElectionCause.ENDPOINTS_STALE: lambda _: iter((QuorumCure.LISTENERS_AS_BEFORE(),)),
 }

@@ -121,7 +121,10 @@ class Seat(Struct, frozen=True):
     whether one that is here tells it of another leader of its epoch as soon as both are up. misleads: whether it tells
     another one that is here of a leader whose address nobody knows; misled: whether it may be told so, and end.
     resigns: whether it led before its start, and tells so one that is here and does not know its address;
-    hears_resigned: whether it may be told so, and end once."""
+    hears_resigned: whether it may be told so, and end once.
+
+    lacks: the offsets (first, last) of the most complete copy that its own copy does not have; None if it has all, or
+    is no copy of this cluster. lacks_records: how many records of metadata that is; None if they cannot be counted."""
 
     controller: Controller
     why_not: ElectionCause | None
@@ -135,6 +138,8 @@ class Seat(Struct, frozen=True):
     misled: bool = False
     resigns: bool = False
     hears_resigned: bool = False
+    lacks: tuple[int, int] | None = None
+    lacks_records: int | None = 0
 
     @property
     def is_voter(self) -> bool | None:
@@ -255,6 +260,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
     lowest = min((controller.log.position for controller in leaders), default=top)
     differences = {} if best is None else _differences(best, seats)
+    seats = seats if best is None else tuple(_with_lacks(seat, best, differences) for seat in seats)
     lost, lost_records = (None, 0) if best is None else _lost(best, leaders, differences)
     damaged = any(not controller.log.is_whole for controller in controllers)
     apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
@@ -356,6 +362,15 @@ def _lost(
     first = min((_common_end(leader, differences.get(leader.path)) for leader in leaders), default=end)
     records = count_metadata_records(best.path, first) if first < end else 0
     return (None, 0) if records == 0 else ((first, end - 1), records)
+
+
+def _with_lacks(seat: Seat, best: Controller, differences: Mapping[str, CopiesApart | CopyTail | None]) -> Seat:
+    controller, end = seat.controller, best.log.position.end_offset
+    difference = differences.get(controller.path)
+    first = difference.offset if isinstance(difference, CopiesApart) else _common_end(controller, difference)
+    if controller is best or not _is_usable(seat) or first >= end:
+        return seat
+    return replace(seat, lacks=(first, end - 1), lacks_records=count_metadata_records(best.path, first))
 
 
 def _common_end(leader: Controller, difference: CopiesApart | CopyTail | None) -> int:

@@ -60,8 +60,8 @@ class NewVoters(Struct, frozen=True):
     old_voters: those before. unseen: ids of old voters whose copies are not here. may_lose: whether one of these may
     have committed records that no copy here has. unseen_epoch: an epoch that had a leader, by a quorum-state, and of
     which no copy here has a record; None if there is none. tails: what other copies end with and this one does not
-    have: a later epoch went on without it, so it was not committed; there are none where absent voters decide that. outcome: whether the new voters that are here elect
-    a leader.
+    have: a later epoch went on without it, so it was not committed; there are none where absent voters decide that.
+    outcome: whether the new voters that are here elect a leader.
     """
 
     controller: Controller

@@ -8,12 +8,15 @@ from msgspec.structs import asdict
 
 from klogtool.causes import sentences, words
 from klogtool.escape import joined, quoted
+from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.uuids import build_uuid
 from klogtool.plans.plan import Plan
 from klogtool.plans.quorum_voters import VotersResult
 from klogtool.quorum.controllers import Controller, MetadataLog
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
 from klogtool.quorum.new_voters import cures_of
+from klogtool.quorum.settings import QuorumSettings
 from klogtool.render.changes import change_text
 from klogtool.render.words import count_text, offsets_text
 from klogtool.verify.verify_replay import refused_record
@@ -76,7 +79,36 @@ def _seat_row(seat: Seat) -> dict[str, object]:
         "high_watermark_at_least": own.log.committed,
         "gone_already": [own.log.gone] if own.log.gone else [],
         "leader_epoch": state and state.leader_epoch,
+        "quorum_state": state and _state_row(state),
+        "settings": own.settings and _settings_row(own.settings),
+        "lacks": [seat.lacks] if seat.lacks else [],
+        "lacks_records": seat.lacks_records,
     }
+
+
+def _state_row(state: QuorumState) -> dict[str, object]:
+    """An id of -1 is none; voted_directory_id: null in version 0, or without a vote."""
+    voted = build_uuid(state.voted_directory_id) if any(state.voted_directory_id) else None
+    return {
+        "leader_id": state.leader_id,
+        "leader_epoch": state.leader_epoch,
+        "voted_id": state.voted_id,
+        "voted_directory_id": voted,
+    }
+
+
+def _settings_row(settings: QuorumSettings) -> dict[str, object]:
+    """voters: of controller.quorum.voters; servers: the bootstrap servers; listeners: as others reach it."""
+    return {
+        "roles": sorted(settings.roles),
+        "voters": list(_named_voters(settings)),
+        "servers": [endpoint.address for endpoint in settings.servers],
+        "listeners": list(map(_endpoint_text, settings.endpoints)),
+    }
+
+
+def _named_voters(settings: QuorumSettings) -> Iterator[str]:
+    return (f"{node}@{endpoint.address}" for node, endpoint in settings.voters.items())
 
 
 def quorum_text(election: Election) -> str:
@@ -154,6 +186,8 @@ def _seat_lines(election: Election) -> Iterator[str]:
         controller, position = seat.controller, seat.controller.log.position
         what = "voter" if seat.is_voter else "no voter" if seat.is_voter is False else "voter or not"
         what += "" if seat.why_not is None else f": {sentences()['WhyNoVoter'][seat.why_not.name]}"
+        if bool(seat.is_voter) != seat.believes:
+            what += ", but by its own copy it is one" if seat.believes else ", but its own copy does not name it"
         best = ", the most complete copy" if controller.path == election.best and len(election.seats) > 1 else ""
         node = "no node id" if controller.node_id is None else f"node {controller.node_id}"
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
@@ -162,6 +196,42 @@ def _seat_lines(election: Election) -> Iterator[str]:
         if (gone := controller.log.gone) is not None:
             end += f", had {offsets_text(*gone)} once ({controller.log.reached_by})"
         yield f"  {controller.path}: {node}, {what}; {end}{best}{_damage_text(controller.log)}"
+        yield f"    {'; '.join(_facts(seat))}"
+        if controller.settings is not None:
+            yield f"    settings: {'; '.join(_settings(controller.settings))}"
+
+
+def _facts(seat: Seat) -> Iterator[str]:
+    """Yield what its small files say of the quorum, and what its log lacks."""
+    controller = seat.controller
+    if controller.directory_id is not None:
+        yield f"directory.id {controller.directory_id}"
+    yield _state_text(controller)
+    if seat.lacks is not None:
+        records = seat.lacks_records
+        what = "" if records is None else f", {count_text(records, 'record')} of metadata"
+        yield f"lacks {offsets_text(*seat.lacks)} of the most complete copy{what}"
+
+
+def _settings(settings: QuorumSettings) -> Iterator[str]:
+    yield f"process.roles={','.join(sorted(settings.roles))}"
+    if settings.voters:
+        yield f"controller.quorum.voters={','.join(_named_voters(settings))}"
+    if settings.servers:
+        yield f"controller.quorum.bootstrap.servers={','.join(endpoint.address for endpoint in settings.servers)}"
+    if settings.endpoints:
+        yield f"it listens at {', '.join(map(_endpoint_text, settings.endpoints))}"
+
+
+def _state_text(controller: Controller) -> str:
+    state = controller.quorum_state
+    if controller.state_problem is not None:
+        return "quorum-state cannot be read"
+    if state is None:
+        return "no quorum-state"
+    leader = f"node {state.leader_id} leads" if state.leader_id >= 0 else "no leader is known in"
+    voted = f", voted for node {state.voted_id}" if state.voted_id >= 0 else ""
+    return f"quorum-state: {leader} epoch {state.leader_epoch}{voted}"
 
 
 def _damage_text(log: MetadataLog) -> str:

@@ -24,6 +24,7 @@ GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+FENCED = "All brokers are currently fenced"
 UNKNOWN_LEADER = "Unknown leader endpoints"  # a new disk may end so at its first contact with a leader
 
 
@@ -157,7 +158,16 @@ class Dedicated:
         self.broker.join_group("readers", "orders", 30)
 
     def _create(self, topic: str, count: int, *words: str) -> None:
-        self._ask("org.apache.kafka.tools.TopicCommand", "--create", "--topic", topic, "--partitions", count, *words)
+        """A new leader may have fenced the broker, whose sessions are short here, until it hears of it."""
+        told, end = ("--create", "--topic", topic, "--partitions", count, *words), time.monotonic() + 60
+        while True:
+            try:
+                self._ask("org.apache.kafka.tools.TopicCommand", *told)
+                return
+            except self.module.BrokerError as error:
+                if FENCED not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(1)
 
     @property
     def _acls(self) -> tuple[str, ...]:

@@ -68,7 +68,9 @@ def check_after_a_restart(cluster: Dedicated) -> None:
 
 
 def settings_of(cluster: Dedicated, *nodes: int) -> list[str]:
-    return [word for n in nodes for word in ("--config-file", str(cluster.nodes.file(n)))]
+    """Of these nodes, and of their release."""
+    files = [word for n in nodes for word in ("--config-file", str(cluster.nodes.file(n)))]
+    return [*files, "--kafka", cluster.nodes.kind.version]
 
 
 @pytest.mark.parametrize("version", RELEASES)

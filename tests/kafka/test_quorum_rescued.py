@@ -108,7 +108,7 @@ class Rescue:
         return str(node.tool(*words).stdout).split()
 
     def klogtool(self, *words: object) -> str:
-        done = run_here(["quorum", *map(str, words)], self.folder)
+        done = run_here(["quorum", *map(str, words), "--kafka", self.cluster.one.version], self.folder)
         assert done.status == 0, done.err
         return done.out.decode()
 

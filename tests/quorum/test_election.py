@@ -129,6 +129,42 @@ def test_records_that_change_nothing_are_no_loss(tmp_path: Path) -> None:
     assert judged(one, two, more).is_sound
 
 
+def test_what_each_disk_and_its_settings_say_is_told(tmp_path: Path) -> None:
+    """And what it lacks of the most complete copy, and where its own copy takes it for a voter."""
+    one, two, removed = (Disk(tmp_path, n).voters(*THREE).records(end) for n, end in ((1, 5), (2, 3), (3, 1)))
+    for disk, more in ((one, 3), (two, 1)):
+        disk.voters(*THREE[:2], epoch=2).records(more, epoch=2)
+    one.state(1, 1, 2)
+    two.state(1, -1, 3, voted=1)
+    removed.state(0, -1, 1)
+    settings = {1: properties(1), 2: properties(2, static(1, 2), roles="broker,controller")}
+    election = judged(one, two, removed, settings=settings)
+    of_one, of_two, of_removed = quorum_row(election)["here"]  # type: ignore[misc]
+    state = {"leader_id": -1, "leader_epoch": 3, "voted_id": 1, "voted_directory_id": directory_id(1)}
+    assert (of_two["quorum_state"], of_one["quorum_state"]["leader_id"]) == (state, 1)
+    assert of_one["settings"] == {
+        "roles": ["controller"],
+        "voters": [],
+        "servers": ["localhost:9001"],
+        "listeners": ["CONTROLLER://localhost:9001"],
+    }
+    assert of_two["settings"]["voters"] == ["1@localhost:9001", "2@localhost:9002"]
+    assert of_removed["settings"] is None
+    lacks = [(seat["lacks"], seat["lacks_records"]) for seat in (of_one, of_two, of_removed)]
+    assert lacks == [([], 0), ([(5, 11)], 5), ([(3, 11)], 7)]
+    assert (of_removed["is_voter"], of_removed["believes"]) == (False, True)
+    told = quorum_text(election)
+    for words in (
+        "quorum-state: node 1 leads epoch 2",
+        "quorum-state: no leader is known in epoch 3, voted for node 1",
+        "no voter: no voter has this node.id, but by its own copy it is one",
+        "process.roles=broker,controller; controller.quorum.voters=1@localhost:9001,2@localhost:9002; it listens at",
+        "controller.quorum.bootstrap.servers=localhost:9001",
+        "lacks offsets 5 to 11 of the most complete copy, 5 records of metadata",
+    ):
+        assert words in told
+
+
 def test_a_higher_epoch_beats_a_longer_log(tmp_path: Path) -> None:
     one, two, longer = three(tmp_path, ends=(5, 5, 9))
     for disk in (one, two):

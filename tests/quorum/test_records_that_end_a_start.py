@@ -13,6 +13,7 @@ from quorums import NOTHING, Disk, cures_of, directory_id, properties, voter
 from raw_batches import build_batch
 from running import run_here
 
+from klogtool.broker.releases import rules_of
 from klogtool.format.batch import Record
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
@@ -101,6 +102,16 @@ def test_who_reads_what_a_replay_refuses_ends_after_the_election(tmp_path: Path)
     )
     assert b"Node 1 ends when it replays the record at offset" in done.out
     assert claim(one)["starts"] is False
+
+
+def test_a_level_of_a_later_release_is_said_to_be_one(tmp_path: Path) -> None:
+    """Without --kafka the answer is about another release than the controllers'."""
+    level = ("FeatureLevelRecord", 0, {"name": "metadata.version", "featureLevel": 30})
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(1, message=level)
+    older = judge_election([read_controller(str(disk.path), properties(1), rules_of("3.9.2"))])
+    assert older.outcome is ElectionOutcome.NEVER
+    assert "name it with --kafka: this one does not know that level of metadata.version" in cures_of(older)[0]
+    assert judged(disk).outcome is ElectionOutcome.ELECTED
 
 
 def test_a_record_that_is_refused_and_that_no_leader_has_is_cut(tmp_path: Path) -> None:
