@@ -55,7 +55,7 @@ from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import has_eligible_replicas, leads_in, walk_left_out, walk_replica_points
-from klogtool.doctor.running_broker import weigh_by_store, with_ends
+from klogtool.doctor.running_broker import weigh_by_store, with_ends, with_markers
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.voters import (
@@ -212,6 +212,7 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
     points = with_refusals(points, seen.rehearsed, {point.path for point in strays})
     points = with_ends(list(with_metadata_log_dir(points, seen.cluster)), seen.log_dirs, seen.cluster)
     prospects = with_starts([_with_gone(each.prospect, view) for each in seen.rehearsed], points, seen.cluster)
+    prospects = with_markers(prospects, seen.log_dirs, how.circumstances)
     found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
     off = sorted(path for path in found_off if path is not None)
     leads_off = len(off) < len(seen.log_dirs) and leads_in(seen.cluster, off)

@@ -16,31 +16,35 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints
-from klogtool.broker.coordinator.coordinator_load import MODULES, MOST_BYTES, find_load_end
-from klogtool.broker.coordinator.transaction_state import walk_data
+from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
+from klogtool.broker.coordinator.coordinator_load import MODULES, MOST_BYTES, TRANSACTIONS_TOPIC, find_load_end
+from klogtool.broker.coordinator.transaction_state import find_owed_markers, walk_data
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
 from klogtool.broker.unified_log.kept_segments import ages_of, explain_kept
+from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
 from klogtool.causes import Reason
-from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.answers import Ahead, Prospect, What
 from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.claims import Hidden, HiddenBy, WhyUnknown
 from klogtool.doctor.patient import Cluster
 from klogtool.doctor.permissions import why_not_written
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import GROUP, SHARE, TRANSACTION
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.folder import is_socket
 from klogtool.log.log_dirs import find_log_dir_among
+from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.guessed_settings import Beside, check_retention
 from klogtool.plans.index_doubts import (
@@ -189,6 +193,34 @@ def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
         cause(offset=end.offset, why=end.reason),
         cure=cure(path=quoted(path), offset=end.offset),
     )
+
+
+def with_markers(
+    prospects: Sequence[Prospect], log_dirs: Sequence[str], circumstances: Circumstances
+) -> tuple[Prospect, ...]:
+    """Return the prospects. Where a coordinator appends a marker behind a false end, its log reaches further, and what
+    lies behind that end is served in part: a fetch begins at the offset, and has what follows in the file."""
+    if not any(map(_ends_early, prospects)):
+        return tuple(prospects)
+    owed = {str(partition) for each in log_dirs for partition in _walk_owed(each, circumstances)}
+    unknown = Hidden(None, (), (HiddenBy.BEYOND_END,), WhyUnknown.WHILE_IT_RUNS)
+    return tuple(
+        replace(each, claim=replace(each.claim, hidden=unknown))
+        if each.claim is not None and _ends_early(each) and os.path.basename(each.path) in owed
+        else each
+        for each in prospects
+    )
+
+
+def _ends_early(prospect: Prospect) -> bool:
+    return prospect.claim is not None and HiddenBy.BEYOND_END in prospect.claim.hidden.why
+
+
+def _walk_owed(log_dir: str, circumstances: Circumstances) -> Iterator[TopicPartition]:
+    for partition in LogDir(log_dir).partitions:
+        if partition.topic == TRANSACTIONS_TOPIC and partition.state.is_current:
+            with suppress(KlogError):  # it is told, and no coordinator loads it
+                yield from find_owed_markers(load(partition.path, circumstances, None, Checkpoints.of(log_dir)).log)
 
 
 def find_unserved(path: str, log: LoadedLog) -> Ahead | None:

@@ -317,7 +317,9 @@ def _with_evidence(
     offsets = (files.reaches, facts.recovery_point or 0, facts.high_watermark or 0, *starts)
     reached = max(offset for offset in (0, *offsets) if offset < HIGHEST)
     bases = files.orphans() | {swap.base_offset for swap in files.swaps}
-    evidence = SideFileEvidence(tuple(sorted(bases)), reached, (), is_compacted, facts.log_start_checkpoint or 0)
+    start = facts.log_start_checkpoint or 0
+    first = min((segment.base_offset for segment in files.segments), default=None)
+    evidence = SideFileEvidence(tuple(sorted(bases)), reached, (), is_compacted, start, first)
     holes = [LostOffsets(hole.first, hole.last) for hole in find_holes(stretches, evidence)]
     if len(holes) > MOST_HOLES:
         holes = [*holes[: MOST_HOLES - 1], LostOffsets(holes[MOST_HOLES - 1].first)]

@@ -74,6 +74,8 @@ _KINDS_WITH_BASE_OFFSET = (
     FileKind.TXN_INDEX,
     FileKind.PRODUCER_SNAPSHOT,
 )
+KINDS_OF_LOG = (*_KINDS_WITH_BASE_OFFSET, FileKind.LEADER_EPOCH_CHECKPOINT)
+"""What is in a partition dir because of its batches: it goes where a log begins anew."""
 _LISTED_BY_NIO = (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT)
 _KINDS_BY_NAME: dict[str, FileKind] = {
     kind.value: kind

@@ -25,7 +25,13 @@ from klogtool.errors import Refused
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter, build_snapshot
-from klogtool.format.names import FileKind, KraftSnapshotName, build_kraft_snapshot_name, parse_file_name
+from klogtool.format.names import (
+    KINDS_OF_LOG,
+    FileKind,
+    KraftSnapshotName,
+    build_kraft_snapshot_name,
+    parse_file_name,
+)
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
 from klogtool.plans.results import Result
@@ -59,16 +65,7 @@ _THROTTLED = (
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 )  # PARTITION:BROKER,...
-_REPLACED = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TXN_INDEX,
-    FileKind.PRODUCER_SNAPSHOT,
-    FileKind.LEADER_EPOCH_CHECKPOINT,
-    FileKind.QUORUM_STATE,
-    FileKind.KRAFT_SNAPSHOT,
-)
+_REPLACED = (*KINDS_OF_LOG, FileKind.QUORUM_STATE, FileKind.KRAFT_SNAPSHOT)
 _PAIR = re.compile(r"(\d{1,10})=(\d{1,10})", re.ASCII)
 
 

@@ -30,6 +30,7 @@ from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.schema import Values
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.names import (
+    KINDS_OF_LOG,
     FileKind,
     KraftSnapshotName,
     build_file_name,
@@ -47,14 +48,6 @@ from klogtool.quorum.new_voters import NewVoters, Wish, choose_new_voters, parse
 
 COMMAND = "quorum"
 NodeId: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
-_LOG_KINDS = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TXN_INDEX,
-    FileKind.PRODUCER_SNAPSHOT,
-    FileKind.LEADER_EPOCH_CHECKPOINT,
-)
 
 
 class VotersQuestion(Question, frozen=True, kw_only=True):
@@ -180,7 +173,7 @@ def _plan_static(new_voters: NewVoters, question: VotersQuestion, draft: Draft, 
     values = walk_metadata_values(draft.path)
     data = b"".join(build_snapshot(values, epoch=new_voters.epoch, timestamp_ms=question.circumstances.now_ms))
     name = build_kraft_snapshot_name(KraftSnapshotName(new_voters.offset, new_voters.epoch))
-    kinds = (*_LOG_KINDS, FileKind.QUORUM_STATE)
+    kinds = (*KINDS_OF_LOG, FileKind.QUORUM_STATE)
     gone = [file.name for file in map(parse_file_name, draft.names()) if file.kind in kinds and not file.suffix]
     steps: tuple[Step, ...] = (
         Write(name, (data,)),
@@ -211,7 +204,7 @@ def _begin_at(draft: Draft, end: int) -> None:
     """Throw the log away, as a start does with one that its newest snapshot is ahead of
     (KafkaRaftLog.truncateToLatestSnapshot): it begins anew where the snapshot ends."""
     for file in map(parse_file_name, draft.names()):
-        if file.kind in _LOG_KINDS and not file.suffix:
+        if file.kind in KINDS_OF_LOG and not file.suffix:
             draft.delete(file.name)
     draft.write(build_file_name(FileKind.LOG, end), b"")
 

@@ -159,6 +159,7 @@ class _Salvage:
             tuple((run.first_offset, run.last_offset) for _, stretches in self._swaps for run in _runs(stretches)),
             self._terms.compaction is not None,
             self._terms.log_start_offset,
+            min((segment.base_offset for segment in self._files.segments), default=None),
         )
 
     def plan(self) -> Plan:
@@ -232,9 +233,9 @@ class _Salvage:
 
     def _perhaps_missing(self, stretches: Sequence[Stretch]) -> list[tuple[int, int]]:
         """Return what retention deleted before the first segment, or somebody."""
-        first = min((run.first_offset for run in _runs(stretches)), default=0)
+        firsts = [run.first_offset for run in _runs(stretches)]
         bases = [segment.base_offset for segment in self._files.segments]
-        return find_lost_start(self._files.files, self._terms, min([first, *bases]))
+        return find_lost_start(self._files.files, self._terms, min([*firsts, *bases], default=0))
 
     def _with_start(self, perhaps: Sequence[tuple[int, int]], theirs: Sequence[Sequence[Stretch]]) -> SideFileEvidence:
         """Return the evidence, with what copies have of these offsets: it was not deleted in them."""

@@ -271,7 +271,7 @@ def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[Reason]:
     end = salvaged.loadable.log_end_offset
     if not refused and copy.runs and copy.runs[-1].last_offset >= end:
         yield SalvageNote.END_NOT_TAKEN(copy=copy.name, last=copy.runs[-1].last_offset)
-    first = min((run.first_offset for run in salvaged.own_runs), default=0)
+    first = min((run.first_offset for run in salvaged.own_runs), default=end)
     if copy.runs and copy.runs[0].first_offset < min([first, *(f.run.first_offset for f, _ in salvaged.fillings)]):
         yield SalvageNote.START_NOT_TAKEN(copy=copy.name, first=copy.runs[0].first_offset)
 

@@ -89,7 +89,7 @@ class TransplantQuestion(Question, frozen=True, kw_only=True):
     ] = False
     cluster_id: Annotated[
         PathText | None,
-        parameter("Give whole log dirs this cluster id; nothing else changes.", Unit.CLUSTER_ID),
+        parameter("Give whole log dirs this cluster id. Topic ids, directory ids and records stay.", Unit.CLUSTER_ID),
     ] = None
     voters: Annotated[
         PathText | None,

@@ -256,8 +256,8 @@ def _option_text(option: RestoreOption, command: str) -> str:
     lost = f"Lost at most: {_records(option.lost_records)}."
     if option.step is RestoreStep.FLEET_PLAN:
         return (
-            f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker. klogtool fleet plan has the "
-            f"order of starts, and the elections. {lost}"
+            f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker. klogtool fleet plan says "
+            f"what to do BY HAND before, the order of starts, and the elections. {lost}"
         )
     return f"{'Or start' if option.number > 1 else 'Start'} all brokers together. {lost}"
 

@@ -53,13 +53,15 @@ class SideFileEvidence(Struct, frozen=True):
     """Evidence of batches that no `.log` has. bases: ascending offsets of side files without a `.log`. reaches: the log
     once reached up to here (exclusive), by its checkpoints and snapshots. swapped: offset ranges of cleaned segments,
     which may have replaced some already. is_compacted: gaps between segments prove nothing. log_start_offset: offsets
-    below it were deleted."""
+    below it were deleted. first_segment: the base offset of the first `.log`, which may be empty, as retention leaves
+    the last one; None if there is none."""
 
     bases: tuple[int, ...] = ()
     reaches: int = 0
     swapped: tuple[tuple[int, int], ...] = ()
     is_compacted: bool = False
     log_start_offset: int = 0
+    first_segment: int | None = None
 
 
 def find_holes(stretches: Sequence[Stretch], evidence: SideFileEvidence) -> list[Hole]:
@@ -84,7 +86,10 @@ def walk_gaps(stretches: Sequence[Stretch], evidence: SideFileEvidence) -> Itera
 def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: SideFileEvidence) -> int:
     if before is not None:
         return before.last_offset + 1
-    return min([stretch.segment for stretch in stretches] + list(evidence.bases), default=0)
+    bases = [*(stretch.segment for stretch in stretches), *evidence.bases]
+    if not stretches and evidence.first_segment is not None:
+        bases.append(evidence.first_segment)
+    return min(bases, default=0)
 
 
 def is_evident(gap: Hole, evidence: SideFileEvidence) -> bool:

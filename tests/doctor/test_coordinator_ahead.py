@@ -8,7 +8,9 @@ import shutil
 from typing import Any
 
 import pytest
+from coordinating import COMPLETE_ABORT, ONGOING, PREPARE_ABORT, make_state, state_of
 from coordinator_wounds import OFFSETS, POISON, TRANSACTIONS, put_in_the_middle
+from damage import flip_bit, tear_at
 from running import FIXTURES, run_here
 
 SOURCES = {OFFSETS: FIXTURES / "groups/logdir", TRANSACTIONS: FIXTURES / "transactions/logdir"}
@@ -102,3 +104,32 @@ def test_an_image_says_nothing_of_records_that_it_does_not_have(tmp_path: pathli
         name = topic.strip("_")
         assert run_here(["image", str(source), "--output", name], tmp_path).status == 0
         assert points(tmp_path / name) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "is_owed"),
+    [
+        ([PREPARE_ABORT], True),
+        ([ONGOING], True),
+        ([PREPARE_ABORT, COMPLETE_ABORT], False),
+        ([PREPARE_ABORT, None], True),  # the load ends at the damage
+    ],
+    ids=["decided", "open", "ended", "decided, then damage"],
+)
+def test_a_marker_behind_a_false_end(states: list[int | None], is_owed: bool, tmp_path: pathlib.Path) -> None:
+    """A coordinator appends it once it runs. The log then ends at a higher offset, and a fetch below it has what lies
+    in the file from there on: a part of the hidden records is served. A broker 4.3.1 did so."""
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[TRANSACTIONS], tmp_path / "logdir"))
+    tear_at(max((log_dir / "t-0").glob("*.log")), 1700)  # before the position of the last entry of its index
+    folder = log_dir / f"{TRANSACTIONS}-0"
+    shutil.rmtree(folder)
+    told = [state_of("id", ONGOING if state is None else state, partitions=[("t", 0)]) for state in states]
+    (tmp_path / "made").mkdir()
+    made = make_state(tmp_path / "made" / folder.name, told)
+    (state,) = made.rename(folder).glob("*.log")
+    if None in states:
+        flip_bit(state, state.stat().st_size - 1)
+    claims = [row for row in rows("doctor", log_dir) if row.get("about") == "partition"]
+    (hidden,) = (claim["hidden"] for claim in claims if claim["path"].endswith("/t-0"))
+    assert "beyond-log-end" in hidden["why"]
+    assert (hidden["records"] is None, hidden["reason"]) == (is_owed, "while-it-runs" if is_owed else None)

@@ -114,8 +114,10 @@ def _size_without_markers(path: Path, loaded_end: int | None) -> int | None:
         return len(data) - ABORTED_TXN_SIZE * sum(last >= loaded_end for last in lasts)
     size = path.stat().st_size
     if path.suffix == ".log":
+        data = path.read_bytes()
         for batch in reversed(batches_in(path)):
-            if not batch.is_control or batch.base_offset < loaded_end:
+            is_next = data[size - batch.size :].startswith(batch.base_offset.to_bytes(8, "big"))  # nothing torn between
+            if not (is_next and batch.is_control and batch.base_offset >= loaded_end):
                 break
             size -= batch.size
     return size

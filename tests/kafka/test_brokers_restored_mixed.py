@@ -12,16 +12,17 @@ import random
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from msgspec import Struct
-from running import run_here
 
 from klogtool.fleet.planning import read_fleet_plan
 
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
 from .restored_outcomes import differences, records_on, rows_of, start_as_told
+from .restored_plans import PLAN, carry_out
 from .restored_sets import (
     COMPACTED,
     COMPACTION,
@@ -39,7 +40,6 @@ from .restored_sets import (
     snapshot,
     tear,
 )
-from .test_fleet_on_brokers import start_as_planned
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly, pytest.mark.timeout(900)]
 Path = pathlib.Path
@@ -109,8 +109,15 @@ def test_a_start_does_what_was_forecast(name: str, folder: Path) -> None:
     assert list(run(SETS[name], folder)) == []
 
 
-def run(drawn: Drawn, folder: Path) -> Iterator[str]:
-    """Make a set, ask for the forecast, start it, and yield the differences."""
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_is_started_as_planned(name: str, folder: Path) -> None:
+    with restored(SETS[name], folder) as cluster:
+        assert list(carry_out(cluster, folder, SETS[name].version)) == []
+
+
+@contextmanager
+def restored(drawn: Drawn, folder: Path) -> Iterator[Cluster]:
+    """A cluster with the disks of a set, before its start. A node that is gone is not in it."""
     with a_cluster(
         drawn.version, folder / "work", 3, BUSY, is_dynamic=drawn.is_dynamic, log_dirs=drawn.log_dirs
     ) as whole:
@@ -119,9 +126,15 @@ def run(drawn: Drawn, folder: Path) -> Iterator[str]:
         assemble(drawn, folder)
         here = [broker for broker in whole.brokers if broker.node_id not in drawn.gone]
         cluster = Cluster(here, is_dynamic=drawn.is_dynamic)
-        for broker in cluster.brokers:
+        for broker in here:
             restore(broker, folder / "set")
         cluster.format()
+        yield cluster
+
+
+def run(drawn: Drawn, folder: Path) -> Iterator[str]:
+    """Make a set, ask for the forecast, start it, and yield the differences."""
+    with restored(drawn, folder) as cluster:
         disks = [disk for broker in cluster.brokers for disk in disks_of(broker)]
         rows, on_disks = rows_of(list(map(str, disks)), folder), records_on(disks)
         yield from start_as_told(cluster, rows)
@@ -164,23 +177,9 @@ def test_the_plan_of_a_set_is_carried_out(older: Sequence[int], wave: Sequence[i
             tear(folder / "set", node, random.Random(node))
         for broker in cluster.brokers:
             restore(broker, folder / "set")
-        of_node = [list(map(str, disks_of(broker))) for broker in cluster.brokers]
-        all_disks = [disk for disks in of_node for disk in disks]
-        on_disks = records_on(list(map(Path, all_disks)))
-        told = run_here(["fleet", "check", "--restored", *all_disks, "--plan-out", "plan.klog"], folder)
-        assert (told.status, b"LOSES" in told.out or b"lose" in told.out) == (1, True), told.err
-        for disks in of_node:
-            assert run_here(["fleet", "apply", "plan.klog", *disks, "--apply"], folder).status == 0
-        assert is_as_planned(of_node, folder)
-        plan = read_fleet_plan(str(folder / "plan.klog"))
-        assert plan.fleet.waves[0] == wave
-        start_as_planned(cluster, plan, folder)
-        time.sleep(15)  # followers come into the ISR
-        for key, records in on_disks.items():
-            served = {(record.offset, record.value) for record in cluster.one.consume(*key)}
-            assert records <= served, key
-        cluster.kill()
-        assert is_as_planned(of_node, folder)
+        assert list(carry_out(cluster, folder, "4.3.1")) == []
+        plan = read_fleet_plan(str(folder / PLAN))
+        assert (plan.fleet.waves[0], [one for one in plan.choices if one.only_elsewhere or one.older]) == (wave, [])
 
 
 def copy_some_under_load(cluster: Cluster, older: Sequence[int], place: Path) -> None:
@@ -198,12 +197,3 @@ def copy_some_under_load(cluster: Cluster, older: Sequence[int], place: Path) ->
     for broker in cluster.brokers:
         if broker.node_id not in older:
             snapshot(broker, place)
-
-
-def is_as_planned(of_node: Sequence[Sequence[str]], folder: Path) -> bool:
-    """What `fleet check` says of the disks, collected again."""
-    files = []
-    for number, disks in enumerate(of_node):
-        files.append(f"{number}.klog")
-        (folder / files[-1]).write_bytes(run_here(["fleet", "collect", "-q", *disks], folder).out)
-    return run_here(["fleet", "check", *files, "plan.klog"], folder).status == 0

@@ -92,10 +92,11 @@ def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
     """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync.
     Where the first wave is no majority, others are controllers, and nothing else, until their turn."""
     running: set[int] = set()
-    majority, first = len(cluster.brokers) // 2 + 1, plan.fleet.waves[0]
+    by_id = {broker.node_id: broker for broker in cluster.brokers}
+    majority, first = len(by_id) // 2 + 1, plan.fleet.waves[0]
     voting = [one for one in cluster.brokers if one.node_id not in first][: max(0, majority - len(first))]
     for n, wave in enumerate(plan.fleet.waves, 1):
-        turn = [cluster.brokers[node - 1] for node in wave]
+        turn = [by_id[node] for node in wave]
         for broker in (one for one in turn if one in voting):
             broker.stop()
             del broker.properties
@@ -105,7 +106,7 @@ def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
         Cluster([*turn, *voting_now]).start()
         running |= set(wave)
         if n < len(plan.fleet.waves):
-            elect_as_planned(cluster.brokers[wave[0] - 1], plan, running, folder)
+            elect_as_planned(by_id[wave[0]], plan, running, folder)
 
 
 def controller_only(properties: Callable[[], dict[str, object]]) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import TypeAlias
 
@@ -19,15 +20,16 @@ from klogtool.broker.coordinator.coordinator_load import (
     UNKNOWN_VERSION,
     find_load_end,
     is_loaded,
+    why_unread,
 )
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.format.batch import NO_PRODUCER_ID, Record
 from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
 from klogtool.format.names import TopicPartition
-from klogtool.log.entries import Entry
+from klogtool.log.entries import Entry, Message
 
 TOPIC = TRANSACTIONS_TOPIC
 _Found: TypeAlias = tuple[int, int, bytes]  # offset, timestamp, value of a record
@@ -110,6 +112,12 @@ class CoordinatorPartition(Struct, frozen=True):
     whole_from_ms: int | None = None
 
 
+_OWING = (
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.PREPARE_EPOCH_FENCE,
+)
 _HISTORY = tuple(TransactionState)[TransactionState.PREPARE_COMMIT.value : TransactionState.DEAD.value]
 
 
@@ -165,6 +173,28 @@ def walk_data(log: LoadedLog) -> Iterator[Entry]:
             for entry in walk_entries(file):
                 if is_loaded(entry, log.log_start_offset):
                     yield entry
+
+
+def find_owed_markers(log: LoadedLog) -> frozenset[TopicPartition]:
+    """Return where the coordinator of a partition of `__transaction_state` appends a marker by itself once it has
+    loaded it: of transactions that it has decided about, or whose timeout comes. A load that ends early keeps what it
+    has read before (TransactionStateManager.loadTransactionMetadata)."""
+    latest: dict[bytes, _Found] = {}
+    with suppress(KlogError):
+        for record in _walk_loaded(log):
+            latest.pop(record.key or b"", None)
+            if record.value is not None:
+                latest[record.key or b""] = record.offset, record.timestamp, record.value
+    owing = [one for one in _walk_parsed(latest.items(), 0, _cure(log)) if one.state in _OWING]
+    return frozenset(partition for one in owing for partition in one.partitions)
+
+
+def _walk_loaded(log: LoadedLog) -> Iterator[Record | Message]:
+    for entry in walk_data(log):
+        for record in entry.records():
+            if why_unread(record.key, record.value, TRANSACTION, log.terms.rules) is not None:
+                return
+            yield record
 
 
 def _cure(log: LoadedLog) -> Reason:
