@@ -26,7 +26,7 @@ from klogtool.format.tiered.segments import SegmentState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.remote.lineage import lost_gaps
-from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.metadata import TOPIC, RemoteMetadata, read_metadata
 from klogtool.remote.store import RemoteStore
 
 MANAGER = "remote.log.metadata.manager.class.name"
@@ -36,25 +36,32 @@ DEFAULT_MANAGER = "org.apache.kafka.server.log.remote.metadata.storage.TopicBase
 def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMetadata] | None) -> Iterator[Ahead]:
     """Yield a point for each log whose older records are in remote storage, in segments that nobody knows.
 
-    tier: the store, and what was read of the topic; without it, it is only seen whether partitions of the topic are
-    empty. There is no point where another broker may have the records. Without the cluster's metadata that is unknown,
-    and the point says so.
+    tier: the store, and what was read of the topic; without it, the topic is read only where leader epochs are lost,
+    else it is only seen whether partitions of it are empty. There is no point where another broker may have the
+    records. Without the cluster's metadata that is unknown, and the point says so.
     """
     store, metadata = tier or (None, None)
     metadata = metadata if metadata is not None and metadata.numbers else None
-    homes = _homes(patient)
+    homes, known = _homes(patient), metadata
     for partition, span in _walk_begun_elsewhere(patient):
         with suppress(KlogError):  # damage that others tell
-            epochs = partition.leader_epochs or ()
-            known_from = epochs[0].start_offset if epochs else span[1] + 1
-            unknown = span[0], min(span[1], known_from - 1)
-            if known_from > span[0] and metadata is not None and _has_finished(partition, unknown, metadata):
-                yield _point_of_epochs(partition, unknown, store, AheadCause.EPOCHS_FORGOTTEN)
-            elif _is_forgotten(partition, homes, patient, metadata):
+            if _is_forgotten(partition, homes, patient, metadata):
                 yield _point(partition, span, patient, store, AheadCause.REMOTE_FORGOTTEN)
-            elif metadata is not None and not _may_be_elsewhere(partition, patient):
-                for gap in _gaps(partition, span, metadata):
-                    if _has_finished(partition, gap, metadata):
+                continue
+            known_from = next((line.start_offset for line in partition.leader_epochs or ()), span[1] + 1)
+            if known is None and known_from > span[0]:
+                known = read_metadata(patient.log_dirs, may_lack=True)
+            if known is None:
+                continue
+            start = _start_by_epochs(partition, span, known)
+            for cause, stop in (AheadCause.EPOCHS_FORGOTTEN, start), (AheadCause.EPOCHS_DIFFER, known_from):
+                without = span[0], min(stop - 1, span[1])
+                if stop > span[0] and _has_finished(partition, without, known):
+                    yield _point_of_epochs(partition, without, store, cause)
+                    span = without[1] + 1, span[1]
+            if tier is not None and not _may_be_elsewhere(partition, patient):
+                for gap in _gaps(partition, span, known):
+                    if _has_finished(partition, gap, known):
                         yield _point_of_epochs(partition, gap, store, AheadCause.EPOCHS_DIFFER)
                     else:
                         yield _point(partition, gap, patient, store, AheadCause.REMOTE_GAP)
@@ -75,11 +82,9 @@ def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster:
     another broker may have records of them."""
     forgotten = [point for point in points if point.what is What.REMOTE_FORGOTTEN]
     gaps = {point.path for point in forgotten if _is_for(point, AheadCause.REMOTE_GAP)}
-    ends = {point.path: point.last_offset for point in forgotten}
-    # The first segment of the first epoch that is known is where the log starts then, and the store has it.
-    open_starts = gaps | {point.path for point in forgotten if is_of_epochs(point)}
+    ends = {point.path: point.last_offset for point in forgotten if not _is_for(point, AheadCause.EPOCHS_DIFFER)}
     is_known = cluster.metadata is not None
-    return tuple(_with_start(each, ends, is_known=is_known and each.path not in open_starts) for each in prospects)
+    return tuple(_with_start(each, ends, is_known=is_known and each.path not in gaps) for each in prospects)
 
 
 def is_of_epochs(point: Ahead) -> bool:
@@ -168,11 +173,22 @@ def _is_empty(partition: Partition) -> bool:
 def _point_of_epochs(
     partition: Partition, span: tuple[int, int], store: RemoteStore | None, cause: AheadCause
 ) -> Ahead:
-    """Return the point where leader-epoch-checkpoint has no epoch for the first offsets (findLogStartOffset), or for
-    any another one than the segment that has them."""
-    detail = cause(first=span[0], last=span[1], topic=TOPIC)
+    """Return the point where leader-epoch-checkpoint has no epoch for the first offsets, or for any another one than
+    the segment that has them."""
+    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC)
     cure = AdviceCause.EPOCHS_BACK(store="the store" if store is None else store.uri)
     return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
+
+
+def _start_by_epochs(partition: Partition, span: tuple[int, int], metadata: RemoteMetadata) -> int:
+    """Return where the log starts once the broker leads: at the first segment of the first epoch that it knows
+    (RemoteLogManager.findLogStartOffset). Segments that have only older epochs are deleted then."""
+    cache = metadata.caches.get(_key(partition))
+    segments = () if cache is None else cache.segments.values()
+    for line in partition.leader_epochs or ():
+        if starts := [one.start_offset for one in segments if line.epoch in dict(one.epochs)]:
+            return max(span[0], min(starts))
+    return span[1] + 1
 
 
 def _may_be_elsewhere(partition: Partition, patient: Patient) -> bool:

@@ -51,8 +51,8 @@ class PartitionPlace(Struct, frozen=True):
     """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata. has_objects: at least
     one of its objects is in the store. unknown, displaced: objects that nobody reads, and which have offsets of the log
     that nothing serves: first and last offset, by path. The metadata does not know the ones; the others have lost their
-    place. lacks_epochs: leader-epoch-checkpoint of the local log does not reach back to its start. finished: offsets of
-    each segment that the metadata knows as finished, and that has its place."""
+    place. by_newest: offsets that segments would serve by the leader epochs of the newest one, whatever
+    leader-epoch-checkpoint of the local log says."""
 
     topic: str
     partition: int
@@ -60,8 +60,7 @@ class PartitionPlace(Struct, frozen=True):
     has_objects: bool = True
     unknown: Mapping[str, tuple[int, int]] = {}
     displaced: Mapping[str, tuple[int, int]] = {}
-    lacks_epochs: bool = False
-    finished: Sequence[tuple[int, int]] = ()
+    by_newest: Sequence[tuple[int, int]] = ()
 
 
 def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reason | None:
@@ -73,7 +72,7 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
     if finding.id is Kind.REMOTE_GAP and finding.field is None:
         return RemoteCure.OLDER_VERSION()
     if finding.id is Kind.REMOTE_GAP:
-        if place.has_metadata and (place.lacks_epochs or _overlaps(finding, place.finished)):
+        if place.has_metadata and _overlaps(finding, place.by_newest):
             return RemoteCure.EPOCHS_BACK()
         passing = _passing(finding, place)
         if not place.has_objects and passing is not None:

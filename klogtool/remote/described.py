@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import AtPath, Corrupt
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
-from klogtool.format.framing import Frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import NO_TIMESTAMP, OFFSET_ENTRIES, TIME_ENTRIES
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
@@ -27,10 +27,12 @@ NEAR_BYTES = 64 << 10  # of a log that is read at its end only
 
 class DescribedSegment(Struct, frozen=True):
     """What objects say of a segment. reached: its log was cut, and went up to this offset at least, as an index shows,
-    or to what is left of its last batch; None: nothing shows that it was."""
+    or to what is left of its last batch; None: nothing shows that it was. is_doubtful: its batches do not follow each
+    other, or not its name and its index."""
 
     segment: RemoteSegment
     reached: int | None = None
+    is_doubtful: bool = False
 
 
 def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
@@ -54,12 +56,12 @@ def _by_contents(store: RemoteStore, stored: StoredSegment) -> DescribedSegment:
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
         last_entry = OFFSET_ENTRIES.last(index or b"", stored.start_offset)
-        last_offset, timestamp, is_torn = _end_of(file, last_entry.position)
-        size = file.size
+        end = _end_of(file, last_entry.position)
+        last_offset, timestamp, size = end.last_offset, end.timestamp, file.size
     times = find_side_file(store, stored, FileKind.TIME_INDEX) or b""
     last_time = TIME_ENTRIES.last(times, stored.start_offset)
     reached = max(
-        last_offset + is_torn,
+        last_offset + end.is_torn,
         last_entry.offset if last_entry.position >= size else 0,
         last_time.offset if last_time.timestamp > timestamp else 0,
     )
@@ -79,7 +81,9 @@ def _by_contents(store: RemoteStore, stored: StoredSegment) -> DescribedSegment:
         SegmentState.UNKNOWN,
         not find_side_file(store, stored, FileKind.TXN_INDEX),
     ).checked()
-    return DescribedSegment(segment, reached if is_cut else None)
+    is_begun_there = end.first_offset <= last_entry.offset <= last_offset if last_entry.position else True
+    is_begun_there &= last_entry.position > 0 or end.first_offset == stored.start_offset
+    return DescribedSegment(segment, reached if is_cut else None, end.is_broken or not is_begun_there)
 
 
 def _own(said: RemoteSegment, stored: StoredSegment) -> RemoteSegment:
@@ -109,15 +113,28 @@ def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tupl
     return tuple(within)
 
 
-def _end_of(file: LogFile, start: int) -> tuple[int, int, bool]:
-    """Return the last offset and the largest timestamp of the batches from a position on, and whether bytes follow that
-    are no whole batch. Raises Corrupt if there is no batch."""
+class _EndOfLog(Struct, frozen=True):
+    """The batches from a position on. is_torn: bytes follow that are no whole batch. is_broken: they are not where they
+    were looked for, or offsets are missing between them."""
+
+    first_offset: int
+    last_offset: int
+    timestamp: int
+    is_torn: bool
+    is_broken: bool
+
+
+def _end_of(file: LogFile, start: int) -> _EndOfLog:
+    """Read the batches from a position on. Raises Corrupt if there is none."""
     frames = FrameReader(file)
     for at in (start, 0) if start else (0,):
-        last_offset, timestamp = None, NO_TIMESTAMP
+        first_offset, last_offset, timestamp, is_broken = None, -1, NO_TIMESTAMP, at != start
         while isinstance(frame := frames.find(at, file.size), Frame):
+            first = frame.offset if frame.magic >= CURRENT_MAGIC else last_offset + 1
+            is_broken |= first_offset is not None and first != last_offset + 1
+            first_offset = first if first_offset is None else first_offset
             last_offset, at = frames.last_offset(frame), at + frame.size
             timestamp = max(timestamp, frames.max_timestamp(frame))
-        if last_offset is not None:
-            return last_offset, timestamp, at < file.size
+        if first_offset is not None:
+            return _EndOfLog(first_offset, last_offset, timestamp, at < file.size, is_broken)
     raise Corrupt("the log has no whole batch", path=file.path)

@@ -17,6 +17,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.names import FileKind
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
+from klogtool.log.entries import RecordBatch
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
@@ -184,13 +185,15 @@ def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple
     if not segments:
         return
     start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
-    if local is not None and local.epochs:
-        start, end, epochs = local.start, local.local_start, local.epochs
-    else:
-        try:
+    if local is not None:
+        start, end = local.start, local.local_start
+    try:
+        if local is None:
             epochs = newest_epochs(store, partition, segments)
-        except Unsupported:  # without the key: the manifests have them as well
-            epochs = partition.epochs
+        else:
+            epochs = whole_epochs(store, partition, local, segments)
+    except Unsupported:  # without the key: the manifests have them as well
+        epochs = partition.epochs if local is None or not local.epochs else local.epochs
     unread = [one.start_offset for one in partition.segments if one.problem is not None]  # that is told of them
     for first, last in lost_gaps(cache_of_objects(segments), epochs, start, end):
         last = min([last, *(at - 1 for at in unread if first <= at <= last)])
@@ -201,30 +204,56 @@ def walk_holes(store: RemoteStore, partition: ListedPartition) -> Iterator[tuple
 def whole_epochs(
     store: RemoteStore, partition: ListedPartition, local: LocalLog, segments: Sequence[RemoteSegment]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the leader epochs of a log from its start on. A leader-epoch-checkpoint that begins later has lost
-    entries: the newest segment has them. Raises KlogError."""
-    if not segments or local.knows_epoch_of_start:
+    """Return the leader epochs of a log from its start on. What leader-epoch-checkpoint has lost of them, the newest
+    segment has. If it has others than that segment, the log was another leader's, and its own count. Raises
+    KlogError."""
+    if not segments:
         return local.epochs
-    lost = newest_epochs(store, partition, segments)
+    known, end = _newest(store, partition, segments)
     if not local.epochs:
-        return lost
+        return known
     (first, start), *later = local.epochs
-    start = min(start, dict(lost).get(first, start))  # it was moved up to where the checkpoint was cut
-    return (*(one for one in lost if one[0] < first and one[1] < start), (first, start), *later)
+    start = min(start, dict(known).get(first, start))  # it was moved up to where the checkpoint was cut
+    if end is not None and {(first, start), *(one for one in later if one[1] <= end)} <= set(known):
+        whole = *known, *(one for one in later if one[1] > end)
+        if _is_begun_in(local, whole):
+            return whole
+    if local.knows_epoch_of_start:
+        return local.epochs
+    return (*(one for one in known if one[0] < first and one[1] < start), (first, start), *later)
+
+
+def _is_begun_in(local: LocalLog, epochs: Sequence[tuple[int, int]]) -> bool:
+    """Return whether the first batch on the disk has the leader epoch that these say."""
+    with suppress(Corrupt):
+        batch = next(iter(Partition(local.path).segments[0].batches()), None)
+        if not isinstance(batch, RecordBatch) or batch.partition_leader_epoch < 0:
+            return True
+        begun = [epoch for epoch, start in epochs if start <= batch.base_offset]
+        return begun[-1:] == [batch.partition_leader_epoch]
+    return False
 
 
 def newest_epochs(
     store: RemoteStore, partition: ListedPartition, segments: Sequence[RemoteSegment]
 ) -> tuple[tuple[int, int], ...]:
     """Return the leader epochs of the log up to the end of its newest segment: that has all of them."""
+    return _newest(store, partition, segments)[0]
+
+
+def _newest(
+    store: RemoteStore, partition: ListedPartition, segments: Sequence[RemoteSegment]
+) -> tuple[tuple[tuple[int, int], ...], int | None]:
+    """Return the leader epochs, and up to which offset these are all; None if no segment says it."""
     stored = {one.key: one.stored for one in partition.segments}
     for newest in sorted(segments, key=lambda one: (one.epochs[-1][0], one.end_offset), reverse=True):
         objects = stored.get(newest.key)
         with suppress(Corrupt):  # an older one may do, or what the metadata has
             data = None if objects is None else find_side_file(store, objects, FileKind.LEADER_EPOCH_CHECKPOINT)
             if data:
-                return tuple((one.epoch, one.start_offset) for one in parse_leader_epoch_checkpoint(data))
-    return partition.epochs
+                known = tuple((one.epoch, one.start_offset) for one in parse_leader_epoch_checkpoint(data))
+                return known, newest.end_offset
+    return partition.epochs, None
 
 
 def _source(listed: ListedSegment, segment: RemoteSegment, first: int, last: int, *, is_first: bool) -> LogSource:

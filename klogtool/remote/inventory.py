@@ -120,7 +120,8 @@ def walk_partitions(
 def _described(store: RemoteStore, stored: StoredSegment) -> ListedSegment:
     try:
         description = describe_objects(store, stored)
-        if description.reached is not None and not store.is_local and describe_objects(store, stored) != description:
+        is_strange = description.reached is not None or description.is_doubtful
+        if is_strange and not store.is_local and describe_objects(store, stored) != description:
             raise gave_other_bytes(stored.path_of_log)
         return ListedSegment(stored.key, stored.start_offset, description.segment, stored, reached=description.reached)
     except KlogError as error:

@@ -22,6 +22,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.format.tiered import aiven, local_storage
+from klogtool.format.tiered.manifest import SizesContradict
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.kernels import crc32c
@@ -121,10 +122,9 @@ def _check_once(store: RemoteStore, segment: ListedSegment, *, deep: bool) -> Ch
         return CheckedSegment(segment, (_unchecked(error.at_path(check.path)),), None, Unread.WITHOUT_HELP)
     except KlogError as error:
         # A chunk that was cut cannot be opened either: that is told once.
-        sizes = tuple(check.size_findings())
-        return CheckedSegment(
-            segment, sizes if any(one.field for one in sizes) else (*sizes, check.corrupt(error)), None
-        )
+        sizes, strange = tuple(check.size_findings()), tuple(check.manifest_findings())
+        corrupt = () if any(one.field for one in sizes) else (check.corrupt(error),)
+        return CheckedSegment(segment, (*strange, *sizes, *corrupt), None)
     return CheckedSegment(segment, findings, check.report)
 
 
@@ -173,6 +173,7 @@ class _Check:
                 continue  # the finding about its size says it
             where = damage.start, damage.end, damage.first_offset, damage.last_offset
             yield Finding(Kind.REMOTE_BATCH, self.path, damage.reason, *where, damage.id.value)
+        yield from self.manifest_findings()
         yield from self.size_findings()
         yield from self._contradictions()
         yield from (*refused.values(), *misled)
@@ -197,10 +198,11 @@ class _Check:
         return refused
 
     def corrupt(self, error: KlogError) -> Finding:
-        """Return that a broker cannot read the segment."""
+        """Return that a broker cannot read the segment, as far as that is known."""
         span = self._segment.start_offset, _end(self._segment)
         place = error.path or self.path, from_text(error.reason), error.position, None
-        return Finding(Kind.REMOTE_OBJECT_CORRUPT, *place, *span, Consumer.STUCK)
+        consumer = None if isinstance(error, SizesContradict) else Consumer.STUCK
+        return Finding(Kind.REMOTE_OBJECT_CORRUPT, *place, *span, consumer)
 
     def _misled(self, file: LogFile) -> Iterator[Finding]:
         """Yield what a consumer meets that comes to the segment, if the offset index leads it past the first batch
@@ -255,6 +257,19 @@ class _Check:
                     reason = RemoteCause.TXN_REST(size=finding.end - finding.start)
                 place = finding.start, finding.end, finding.first_offset, finding.last_offset
                 yield Finding(Kind.REMOTE_TXNINDEX, finding.path, reason, *place, finding.id.value)
+
+    def manifest_findings(self) -> Iterator[Finding]:
+        """Yield that the manifest is that of another segment. The plugin does not look at the id in it: it reads the
+        log by the sizes, the ranges and the key that are there."""
+        try:
+            manifest = self._store.manifest(self._stored)
+        except KlogError:
+            return  # that is a finding of its own
+        said = None if manifest is None else manifest.segment
+        own = self._segment.key.segment_id, self._segment.start_offset
+        if said is not None and (said.key.segment_id, said.start_offset) != own:
+            reason = RemoteCause.OTHER_MANIFEST(segment_id=said.key.segment_id, start=said.start_offset)
+            yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", reason)
 
     def size_findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the size of the log object."""

@@ -6,6 +6,7 @@ Nothing is written. Segments are read on several threads, each in pieces; findin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from itertools import groupby
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import from_text
+from klogtool.errors import KlogError
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
@@ -23,7 +25,7 @@ from klogtool.log.remembered import Remembered
 from klogtool.log.thread_pool import in_order
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
-from klogtool.remote.fetching import walk_holes
+from klogtool.remote.fetching import newest_epochs, walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage, joined_gaps
 from klogtool.remote.local import LocalLog, LocalLogs
@@ -121,17 +123,13 @@ class _Partition:
         self._listed = self._cache.listed()
         self._missing_home = None if metadata is None else metadata.missing_home(*key)
         self._served = self._find_served()
-        displaced = dict(self._only_copies(SegmentState.COPY_FINISHED))
-        known = (one for one in self._cache.segments.values() if one.state is SegmentState.COPY_FINISHED)
-        finished = [(one.start_offset, one.end_offset) for one in known]
         self.place = PartitionPlace(
             partition.topic,
             partition.partition,
             bool(self._cache.segments),
             unknown=dict(self._only_copies(SegmentState.UNKNOWN)),
-            displaced=displaced,
-            lacks_epochs=self.local is not None and not self.local.knows_epoch_of_start,
-            finished=[span for span in finished if span not in displaced.values()],
+            displaced=dict(self._only_copies(SegmentState.COPY_FINISHED)),
+            by_newest=self._find_served_by_newest(),
         )
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"
@@ -146,6 +144,18 @@ class _Partition:
         if self.local is None or not self._is_covered:
             return None
         return list(self._cache.walk_served(self.local.epochs, self.local.start, self.local.local_start))
+
+    def _find_served_by_newest(self) -> list[tuple[int, int]]:
+        """Return the offsets that are not served, and would be by the leader epochs of the newest segment: so
+        leader-epoch-checkpoint has lost or changed lines."""
+        epochs, spans = self._partition.epochs, list[tuple[int, int]]()
+        gaps = joined_gaps(self._served or ())
+        with suppress(KlogError):  # that is told of its objects; the metadata has the epochs of the segments
+            epochs = newest_epochs(self._store, self._partition, list(self._cache.segments.values())) if gaps else ()
+        for first, last in gaps:
+            served = self._cache.walk_served(epochs, first, last + 1)
+            spans += [(one.start, one.end - 1) for one in served if one.segment is not None]
+        return spans
 
     def _only_copies(self, state: SegmentState) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yield the objects that nobody reads, and which have offsets that nothing serves, or a segment without its

@@ -124,25 +124,32 @@ def test_segments_of_which_another_epoch_is_known(
     lines = [line for line in checkpoint.read_text().splitlines()[2:] if int(line.split()[0]) in kept]
     checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
     found, start, rows = asked(log_dir, "--remote", str(tiered[1]))
-    assert (found, start) == ([(20, FIRST - 1)], None)
+    assert (found, start) == ([(20, FIRST - 1)], 0)
     (detail,) = (row["detail"] for row in rows if row.get("what") == "remote-forgotten")
-    assert "has another epoch for them than __remote_log_metadata" in detail
+    assert "has no epoch for them, or another one than __remote_log_metadata" in detail
     (cure,) = (row["command"] for row in rows if row["type"] == "option")
     assert "put leader-epoch-checkpoint back" in cure
     words = ["remote", "verify", str(tiered[1]), "--metadata", str(log_dir), "--local", str(log_dir), "--json"]
     gaps = [row for row in map(json.loads, run_here(words, tmp_path).out.splitlines()) if row.get("id") == "remote-gap"]
     assert [(row["first_offset"], row["last_offset"]) for row in gaps] == [(20, FIRST - 1)]
     assert all("Put leader-epoch-checkpoint back" in row["cure"] for row in gaps)
+    for beside in ([], ["--metadata", str(log_dir)]):
+        words = ["remote", "fetch", str(tiered[1]), "t-0", *beside, "--local", str(log_dir)]
+        fetched = run_here([*words, "--output", str(tmp_path / f"t-{len(beside)}"), "--json"], tmp_path)
+        (answer,) = [row for row in map(json.loads, fetched.out.splitlines()) if row["type"] == "answer"]
+        assert (fetched.status, answer["missing"], answer["log_start_offset"]) == (0, [], 0)
+    verified = run_here(["remote", "verify", str(tiered[1]), "--local", str(log_dir), "--json"], tmp_path)
+    assert (verified.status, b"remote-gap" in verified.out) == (0, False)
 
 
 @pytest.mark.parametrize(
-    ("kept", "brokers", "forgotten"),
+    ("kept", "brokers", "forgotten", "new_start"),
     [
-        (None, (1,), [(0, FIRST - 1)]),  # None: the file is gone
-        ((), None, [(0, FIRST - 1)]),
-        ((2,), (1,), [(0, FIRST - 1)]),
-        ((1, 2, 3, 4), (1,), [(0, 19)]),
-        ((0, 1, 2, 3, 4), (1,), []),
+        (None, (1,), [(0, FIRST - 1)], FIRST),  # None: the file is gone
+        ((), None, [(0, FIRST - 1)], None),
+        ((2,), (1,), [(0, FIRST - 1)], FIRST),
+        ((1, 2, 3, 4), (1,), [(0, 19)], 0),  # the first segment has some of epoch 1
+        ((0, 1, 2, 3, 4), (1,), [], 0),
     ],
 )
 def test_remote_segments_of_which_no_epoch_is_known_are_forgotten(
@@ -151,6 +158,7 @@ def test_remote_segments_of_which_no_epoch_is_known_are_forgotten(
     kept: tuple[int, ...] | None,
     brokers: tuple[int, ...] | None,
     forgotten: list[tuple[int, int]],
+    new_start: int | None,
 ) -> None:
     """RemoteLogManager.findLogStartOffset goes by the first epoch of leader-epoch-checkpoint."""
     log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
@@ -162,7 +170,9 @@ def test_remote_segments_of_which_no_epoch_is_known_are_forgotten(
     if kept is None:
         checkpoint.unlink()
     found, start, rows = asked(log_dir, "--remote", str(tiered[1]))
-    assert (found, start) == (forgotten, None if forgotten else 0)
+    assert (found, start) == (forgotten, new_start)
+    said = " ".join(row["detail"] for row in rows if row.get("what") == "remote-forgotten")
+    assert ("deletes these segments from remote storage" in said) == (new_start != 0)
     cures = [row["command"] for row in rows if row["type"] == "option"]
     assert any("leader-epoch-checkpoint back" in cure for cure in cures) == bool(forgotten)
     verified = run_here(

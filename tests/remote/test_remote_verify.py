@@ -539,6 +539,32 @@ def make_plain(store: Path, chunk_size: int) -> Path:
     return log
 
 
+def test_exchanged_manifests_are_named(tmp_path: Path) -> None:
+    """The plugin reads by the sizes and ranges of the manifest that is there, whatever segment it names."""
+    store = shutil.copytree(ZSTD, tmp_path / "store")
+    rebuilt = ["remote", "metadata", str(store), "--partitions", "1", "--output", str(tmp_path / "logs")]
+    assert run_here(rebuilt, ROOT).status == 0
+    one, other = sorted(store.rglob("*.rsm-manifest"))[:2]
+    texts = one.read_text(), other.read_text()
+    for path, text in zip((one, other), reversed(texts), strict=True):
+        path.write_text(text)
+    for words in ([], ["--metadata", str(tmp_path / "logs")]):
+        status, rows = verify(str(store), *words)
+        named = [(row["path"], row["detail"]) for row in rows if row["id"] == "remote-mismatch"]
+        assert (status, [path for path, _ in named]) == (1, [str(one), str(other)])
+        assert all("the manifest is that of segment" in detail for _, detail in named)
+
+
+def test_sizes_in_a_manifest_that_contradict_each_other_stop_nobody_for_sure(tmp_path: Path) -> None:
+    """Of a log that its manifest has ten bytes too short, a consumer got everything."""
+    store = shutil.copytree(ZSTD, tmp_path / "store")
+    path = make_plain(store, 1024).with_suffix(".rsm-manifest")
+    value = json.loads(path.read_bytes())
+    value["chunkIndex"]["originalFileSize"] -= 10
+    path.write_text(json.dumps(value))
+    assert [(row["id"], row.get("field")) for row in verify(str(store))[1]] == [("remote-object-corrupt", None)]
+
+
 def test_a_cut_in_the_last_plain_chunk_loses_what_is_cut_and_no_more(tmp_path: Path) -> None:
     """A consumer got 49 of 56 records of such a segment, without an error."""
     shutil.copytree(ZSTD, tmp_path / "store")

@@ -29,6 +29,11 @@ MOST_WIDTH = 4
 SEALING_BYTES = aiven.IV_SIZE + aiven.TAG_SIZE
 
 
+class SizesContradict(Corrupt):
+    """Sizes of chunks in a manifest that contradict each other. The plugin compares none: what consumers get of the log
+    is unknown here."""
+
+
 class Encryption(Struct, frozen=True):
     """key_id: which key pair of the cluster unwraps the data key. aad: shared by all that is sealed."""
 
@@ -140,14 +145,14 @@ def parse_chunk_sizes(data: Buffer, count: int) -> tuple[int, ...]:
 
 
 def _check_sizes(manifest: SegmentManifest) -> None:
-    """Raises Corrupt if chunks that are not compressed have other sizes than their bytes need."""
+    """Raises SizesContradict if chunks that are not compressed have other sizes than their bytes need."""
     if manifest.is_compressed:
         return
     sealing = SEALING_BYTES if manifest.encryption else 0
     for chunk, stored in enumerate(manifest.stored_sizes):
         if stored != manifest.size_of(chunk) + sealing:
             needed = manifest.size_of(chunk) + sealing
-            raise Corrupt(f"chunk {chunk} is stored in {stored} bytes, and needs {needed}")
+            raise SizesContradict(f"chunk {chunk} is stored in {stored} bytes, and needs {needed}")
 
 
 def _ranges(json: ManifestJson) -> list[tuple[str, tuple[int, int]]]:
