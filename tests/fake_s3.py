@@ -25,6 +25,12 @@ def of_elsewhere(data: bytes, start: int, stop: int) -> Answer:
     return (data[1:] + data[:1])[start:stop], stop - start
 
 
+def of_another_batch(data: bytes, start: int, stop: int) -> Answer:
+    """As many bytes of a log, from where another batch begins."""
+    first = 12 + int.from_bytes(data[8:12], "big")
+    return (data[first:] + data[:first])[start:stop], stop - start
+
+
 def ends_early(data: bytes, start: int, stop: int) -> Answer:
     return data[start : (start + stop) // 2], stop - start
 

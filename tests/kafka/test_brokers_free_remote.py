@@ -11,7 +11,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
 from .beside import module_beside
-from .test_brokers_remote import METADATA, RECORDS, TOPIC, VERSIONS, run, seen, settings_of, tiered
+from .local_tier import tiered
+from .test_brokers_remote import METADATA, RECORDS, TOPIC, VERSIONS, run, seen, settings_of
 from .test_brokers_start_on_it import a_scratch_folder
 from .test_brokers_start_on_it import klogtool as plain_run
 

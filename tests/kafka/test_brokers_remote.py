@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import shutil
 import time
 from typing import Any
@@ -11,14 +10,16 @@ from typing import Any
 import pytest
 from running import Done, run_here
 
+from klogtool.log.partition import Partition
+
 from .beside import module_beside
 from .brokers import a_broker
+from .local_tier import tiered
 from .test_brokers_start_on_it import HERE, a_scratch_folder
-from .test_brokers_tiered import tiered_config
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow, pytest.mark.nightly]
 
-VERSIONS = ("4.3.1", "3.9.2")  # the test jar of 4.4.0, which has LocalTieredStorage, cannot be had
+VERSIONS = ("4.3.1", "3.9.2", "4.4.0")
 TOPIC, METADATA, RECORDS = "t", "__remote_log_metadata", 60
 
 
@@ -29,11 +30,6 @@ def run(*words: object) -> Done:
 def settings_of(version: str) -> dict[str, Any]:
     size = "internal.segment.bytes" if version.startswith("4") else "segment.bytes"
     return {"remote.storage.enable": "true", "local.retention.bytes": 500, size: 1000}
-
-
-def tiered(version: str, work: pathlib.Path) -> Any:
-    jar = f"org.apache.kafka:kafka-storage:{version}:jar:test"
-    return a_broker(version, work / "broker", jars=[jar], config=tiered_config(work / "remote"))
 
 
 def seen(broker: Any) -> list[tuple[int, bytes, bytes]]:
@@ -130,6 +126,11 @@ def test_a_start_without_the_leader_epochs_forgets_what_the_doctor_said(version:
             assert time.monotonic() < until, "the log start stayed"
             time.sleep(0.3)
         assert (broker.offsets(TOPIC, 0), len(seen(broker))) == ((start, RECORDS), RECORDS - start)
+        assert "deletes these segments from remote storage" in point["detail"]
+        until = time.monotonic() + 60
+        while list((work / "remote").rglob("*.log")):
+            assert time.monotonic() < until, "they are still there"
+            time.sleep(0.3)
         broker.stop()
 
 
@@ -190,3 +191,81 @@ def test_a_segment_without_a_producer_snapshot_is_copied_once_it_has_one(version
             assert time.monotonic() < until, "it was not copied"
             time.sleep(0.5)
         broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_start_without_the_metadata_did_is_undone(version: str) -> None:
+    """As docs/remote.md says: the log start and the leader epochs, then the rebuilt topic."""
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        broker.start()
+        records = fill(version, broker)
+        broker.stop()
+        store, log_dir, rebuilt = work / "remote/kafka-tiered-storage", broker.log_dirs[0], work / "rebuilt"
+        for path in (log_dir / f"{METADATA}-0").iterdir():
+            if path.name != "partition.metadata":
+                path.unlink()
+        broker.start()
+        until = time.monotonic() + 60
+        while broker.offsets(TOPIC, 0)[0] == 0:
+            assert time.monotonic() < until, "the log start stayed"
+            time.sleep(0.3)
+        time.sleep(3)  # it uploads the local segments once more
+        broker.stop()
+
+        home = log_dir / f"{TOPIC}-0"
+        newest = max(store.glob(f"{TOPIC}-0-*/*.leader_epoch_checkpoint"), key=lambda path: path.name)
+        own = (home / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+        lines = newest.read_text().splitlines()[2:]
+        later = [line for line in own if int(line.split()[0]) > int(lines[-1].split()[0])]
+        (home / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines + later)), *lines, *later, ""]))
+        assert run("metadata", store, "--partitions", 1, "--output", rebuilt).status == 0
+        broker.plant(rebuilt / f"{METADATA}-0", METADATA, 0, clean=True)
+        starts = log_dir / "log-start-offset-checkpoint"
+        module = module_beside("brokers/broker.py")
+        module.write_checkpoint(starts, module.read_checkpoint(starts) | {(TOPIC, 0): 0})
+        shutil.rmtree(log_dir / "remote-log-index-cache", ignore_errors=True)
+        broker.start()
+        assert seen(broker) == records
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("has_tail", [True, False], ids=["with its tail", "remote only"])
+def test_another_cluster_serves_the_objects_of_a_topic(version: str, has_tail: bool) -> None:
+    with a_scratch_folder() as work:
+        for name in ("old", "new"):
+            (work / name).mkdir()
+        with tiered(version, work / "old") as old:
+            old.start()
+            records = fill(version, old)
+            old.stop()
+            tail = old.log_dirs[0] / f"{TOPIC}-0"
+            (objects,) = (work / "old/remote/kafka-tiered-storage").glob(f"{TOPIC}-0-*")
+        with tiered(version, work / "new") as new:
+            new.start()
+            new.create_topic(TOPIC, 1, **settings_of(version), **{"retention.ms": -1})
+            new.stop()
+            store, home = work / "new/remote/kafka-tiered-storage", new.log_dirs[0] / f"{TOPIC}-0"
+            topic_id = Partition(str(home)).topic_id
+            shutil.copytree(objects, store / f"{TOPIC}-0-{topic_id}")
+            done = run("metadata", store, "--adopt", topic_id, "--partitions", 1, "--output", work / "rebuilt")
+            assert done.status == 0, done.told
+            new.plant(work / "rebuilt" / f"{METADATA}-0", METADATA, 0, clean=True)
+            if not has_tail:
+                rows = map(json.loads, run("ls", store, "--json").out.splitlines())
+                end = next(row["end_offset"] for row in rows if row["type"] == "partition")
+                tail = work / "tail"
+                shutil.copytree(home, tail)
+                done = run_here(["truncate", str(tail), "--start-at", str(end), "--apply"], HERE)
+                assert done.status == 0, done.told
+                records = records[:end]
+            new.plant(tail, TOPIC, 0, clean=True, log_start=0, recovery_point=len(records))
+            (home / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+            new.start()
+            assert seen(new) == records
+            record = module_beside("brokers/broker.py").Record
+            new.produce(TOPIC, 0, [record(key=b"more", value=b"x" * 60)])
+            new.stop()
+            new.start()
+            assert seen(new) == [*records, (len(records), b"more", b"x" * 60)]
+            new.stop()

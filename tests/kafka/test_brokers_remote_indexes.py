@@ -16,9 +16,10 @@ import pytest
 from klogtool.log.partition import Partition
 
 from .beside import module_beside
-from .test_brokers_remote import TOPIC, run, settings_of, tiered
-from .test_brokers_remote_wounds import READERS, Reader, Tier, local_start, lost_by, spans_of
+from .local_tier import tiered
+from .test_brokers_remote import TOPIC, run, settings_of
 from .test_brokers_start_on_it import a_scratch_folder
+from .tiers import READERS, Reader, Tier, local_start, lost_by, spans_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -166,7 +167,7 @@ def test_consumers_get_what_verify_says(tmp_path: Path) -> None:
         for n, (number, level, first, last) in enumerate(questions):
             got = [offset for offset in answers[n % READERS][n // READERS] if first <= offset <= last]
             fetched = work / f"f{number}"
-            hidden = set(lost_by(rows, number))
+            hidden = set(lost_by(rows, tiers[number]))
             if level == "read_committed":
                 hidden |= aborted_of(fetched) - set(seen_of(rows, number))
             want = [offset for offset in sorted(data_of(fetched)) if first <= offset <= last and offset not in hidden]

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from fake_s3 import FakeS3, as_wanted, busy, ends_early, of_elsewhere, serving
+from fake_s3 import FakeS3, as_wanted, busy, ends_early, of_another_batch, of_elsewhere, serving
+from raw_batches import build_batch
 from remote_stores import LOGS, STORE, ZSTD
 from running import Done, run_here
 
+from klogtool.format.batch import Record
 from klogtool.log import storage
 
 pytest.importorskip("pyarrow.fs")
@@ -76,6 +78,31 @@ def test_what_is_wrong_once_is_no_damage(bucket: FakeS3, fault: Callable[..., ob
     more = told - sound
     assert {finding_id for finding_id, *_ in more} <= {"remote-unchecked"}
     assert bool(more) is (fault is of_elsewhere)  # the others are requested again
+
+
+def test_other_batches_that_come_once_are_no_end_of_a_segment(bucket: FakeS3, tmp_path: Path) -> None:
+    """Their times and sizes are those of the batches that were wanted."""
+    bucket.folder = tmp_path / "store"
+    folder = bucket.folder / "t-0-AAAAAAAAAAAAAAAAAAAAAA"
+    folder.mkdir(parents=True)
+    objects = {
+        "log": b"".join(build_batch([Record(n, 7, None, b"x")]) for n in range(3)),
+        "index": b"",
+        "timeindex": (7).to_bytes(8, "big") + bytes(4),
+        "leader_epoch_checkpoint": b"0\n1\n0 0\n",
+    }
+    for suffix, data in objects.items():
+        (folder / f"{0:020d}-AAAAAAAAAAAAAAAAAAAAAQ.{suffix}").write_bytes(data)
+
+    def segment() -> dict[str, object]:
+        rows = map(json.loads, run_here(["remote", "ls", bucket.uri, "--json"], tmp_path).out.splitlines())
+        return next(row for row in rows if row["type"] == "segment")
+
+    assert (segment()["end_offset"], segment()["error"]) == (2, None)
+    bucket.fault_of = once(of_another_batch, ".log")
+    told = segment()
+    assert told["end_offset"] is None
+    assert "other bytes" in str(told["error"])
 
 
 def test_a_partition_is_fetched_whole_or_not_at_all(bucket: FakeS3, tmp_path: Path) -> None:
