@@ -21,6 +21,7 @@ from klogtool.doctor.patient import Cluster, Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.partitioner import METADATA_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import SegmentState
 from klogtool.log.logdir import LogDir
@@ -49,7 +50,8 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
                 yield _point(partition, span, patient, store, AheadCause.REMOTE_FORGOTTEN)
                 continue
             known_from = next((line.start_offset for line in partition.leader_epochs or ()), span[1] + 1)
-            if known is None and known_from > span[0]:
+            again_from = _find_given_again(partition, patient)
+            if known is None and (known_from > span[0] or again_from <= span[1]):
                 known = read_metadata(patient.log_dirs, may_lack=True)
             if known is None:
                 continue
@@ -59,6 +61,10 @@ def walk_forgotten_segments(patient: Patient, tier: tuple[RemoteStore, RemoteMet
                 if stop > span[0] and _has_finished(partition, without, known):
                     yield _point_of_epochs(partition, without, store, cause)
                     span = without[1] + 1, span[1]
+            again = max(span[0], again_from), span[1]
+            if again[0] <= again[1] and _has_finished(partition, again, known):
+                yield _point_of_epochs(partition, again, store, AheadCause.EPOCHS_AGAIN)
+                span = span[0], again[0] - 1
             if tier is not None and not _may_be_elsewhere(partition, patient):
                 for gap in _gaps(partition, span, known):
                     if _has_finished(partition, gap, known):
@@ -82,14 +88,16 @@ def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster:
     another broker may have records of them."""
     forgotten = [point for point in points if point.what is What.REMOTE_FORGOTTEN]
     gaps = {point.path for point in forgotten if _is_for(point, AheadCause.REMOTE_GAP)}
-    ends = {point.path: point.last_offset for point in forgotten if not _is_for(point, AheadCause.EPOCHS_DIFFER)}
+    staying = AheadCause.EPOCHS_DIFFER, AheadCause.EPOCHS_AGAIN
+    ends = {each.path: each.last_offset for each in forgotten if not any(_is_for(each, cause) for cause in staying)}
     is_known = cluster.metadata is not None
     return tuple(_with_start(each, ends, is_known=is_known and each.path not in gaps) for each in prospects)
 
 
 def is_of_epochs(point: Ahead) -> bool:
     """Return whether a point is about offsets of which no leader epoch is known, or another one."""
-    return _is_for(point, AheadCause.EPOCHS_FORGOTTEN) or _is_for(point, AheadCause.EPOCHS_DIFFER)
+    causes = AheadCause.EPOCHS_FORGOTTEN, AheadCause.EPOCHS_DIFFER, AheadCause.EPOCHS_AGAIN
+    return any(_is_for(point, cause) for cause in causes)
 
 
 def _is_for(point: Ahead, cause: AheadCause) -> bool:
@@ -177,7 +185,19 @@ def _point_of_epochs(
     the segment that has them."""
     detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC)
     cure = AdviceCause.EPOCHS_BACK(store="the store" if store is None else store.uri)
+    if cause is AheadCause.EPOCHS_AGAIN:
+        cure = AdviceCause.EPOCHS_KEPT(epoch=max(line.epoch for line in partition.leader_epochs or ()))
     return Ahead(partition.path, What.REMOTE_FORGOTTEN, detail, *span, cure=cure, is_hidden=True, is_uncounted=True)
+
+
+def _find_given_again(partition: Partition, patient: Patient) -> int:
+    """Return the first offset of a leader epoch that the cluster's metadata has not given yet, so it is older than the
+    log: the next leader drops such an epoch (LeaderEpochFileCache.assign). Without one: an offset behind all."""
+    metadata, (topic_id, number) = patient.cluster.metadata, _key(partition)
+    replicas = None if metadata is None else metadata.replicas.get(topic_id, {}).get(number)
+    given = -1 if replicas is None else replicas.leader_epoch
+    newer = (line.start_offset for line in partition.leader_epochs or () if line.epoch > given >= 0)
+    return next(newer, MAX_LONG)
 
 
 def _start_by_epochs(partition: Partition, span: tuple[int, int], metadata: RemoteMetadata) -> int:

@@ -355,10 +355,11 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
     system, path = file_system(place)
 
     def walk(path: str) -> list[Stored]:
-        infos = system.get_file_info(path)
-        if infos.type is fs.FileType.NotFound:
-            return []
-        inside = [infos] if infos.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
+        with _ErrorsOfStore():
+            infos = system.get_file_info(path)
+            if infos.type is fs.FileType.NotFound:
+                return []
+            inside = [infos] if infos.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
         return [Stored(f.path, f.size, (f.mtime_ns or -NS_A_MS) // NS_A_MS) for f in inside if f.is_file]
 
     @lru_cache(maxsize=4)  # opening would ask for the size again
@@ -367,7 +368,8 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
 
     def fetch(path: str, position: int, size: int) -> bytes:
         try:
-            return opened(path).read(position, size)
+            with _ErrorsOfStore():
+                return opened(path).read(position, size)
         except OSError:
             opened.cache_clear()  # its connection may be what failed
             raise
@@ -412,7 +414,7 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
     system, path = _fsspec_system(place)
 
     def walk(path: str) -> list[Stored]:
-        with _ErrorsOfFsspec():
+        with _ErrorsOfStore():
             infos = system.find(path, detail=True)
             if not infos:
                 _check_presence(system, path)
@@ -420,7 +422,7 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
         return [_of_info(name, info) for name, info in sized.items()]
 
     def fetch(path: str, position: int, size: int) -> bytes:
-        with _ErrorsOfFsspec():
+        with _ErrorsOfStore():
             data: bytes = system.cat_file(path, start=position, end=position + size)
         return data
 
@@ -456,9 +458,9 @@ def _of_info(name: str, info: Mapping[str, Any]) -> Stored:
     return Stored(name, int(info["size"]), _mtime_ms(info))
 
 
-class _ErrorsOfFsspec:
-    """Turns errors into OSError: each file system has kinds of its own for a request that fails (aiohttp's, botocore's,
-    http.client's)."""
+class _ErrorsOfStore:
+    """Turns errors into OSError: each file system has kinds of its own for a request that fails (pyarrow's for Azure,
+    aiohttp's, botocore's, http.client's)."""
 
     def __enter__(self) -> None:
         pass

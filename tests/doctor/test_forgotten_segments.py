@@ -44,7 +44,7 @@ def remove(log_dir: Path) -> None:
     shutil.rmtree(log_dir / f"{METADATA}-0")
 
 
-def with_cluster(log_dir: Path, brokers: tuple[int, ...]) -> None:
+def with_cluster(log_dir: Path, brokers: tuple[int, ...], epoch: int = 9) -> None:
     """Write metadata of a cluster whose brokers have the metadata topic; nobody: it has no such topic."""
     (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     topic_id = (log_dir / "t-0/partition.metadata").read_text().split("topic_id: ")[1].strip()
@@ -56,7 +56,14 @@ def with_cluster(log_dir: Path, brokers: tuple[int, ...]) -> None:
             build_metadata_record(
                 "PartitionRecord",
                 0,
-                {"topicId": own_id, "partitionId": 0, "replicas": replicas, "isr": replicas, "leader": replicas[0]},
+                {
+                    "topicId": own_id,
+                    "partitionId": 0,
+                    "replicas": replicas,
+                    "isr": replicas,
+                    "leader": replicas[0],
+                    "leaderEpoch": epoch,
+                },
             ),
         ]
     setting = {"resourceType": 2, "resourceName": "t", "name": "remote.storage.enable", "value": "true"}
@@ -219,6 +226,20 @@ def test_remote_segments_that_no_record_names_are_forgotten(
     assert any("if no broker has its records" in note for note in notes) is (wound is remove and brokers is None)
     if wound is not remove:
         assert asked(log_dir, "--remote", str(tiered[1]))[0] == forgotten
+
+
+@pytest.mark.parametrize(("epoch", "unfound"), [(0, [(20, FIRST - 1)]), (1, []), (4, [])])
+@pytest.mark.parametrize("has_store", [True, False])
+def test_older_metadata_gives_leader_epochs_again(
+    tiered: tuple[Path, Path], tmp_path: Path, epoch: int, unfound: list[tuple[int, int]], has_store: bool
+) -> None:
+    """A broker 4.3.1 over metadata of three starts before dropped the later lines, and served 21 of 60 records."""
+    log_dir = shutil.copytree(tiered[0], tmp_path / "logs")
+    with_cluster(log_dir, (1,), epoch)
+    found, start, rows = asked(log_dir, *(["--remote", str(tiered[1])] if has_store else []))
+    assert (found, start) == (unfound, 0)
+    cures = [row["command"] for row in rows if row["type"] == "option"]
+    assert any("Once the leader epoch of the partition is above" in cure for cure in cures) is bool(unfound)
 
 
 def test_with_a_store_the_records_are_read(tiered: tuple[Path, Path], tmp_path: Path) -> None:

@@ -269,3 +269,53 @@ def test_another_cluster_serves_the_objects_of_a_topic(version: str, has_tail: b
             new.start()
             assert seen(new) == [*records, (len(records), b"more", b"x" * 60)]
             new.stop()
+
+
+def test_a_broker_whose_metadata_is_older_finds_no_segments_of_later_epochs() -> None:
+    """As the doctor says, from the offset on that it names. Its way out brings them back."""
+    version, elections, old = "4.3.1", (8, 17, 26, 35), 17
+    with a_scratch_folder() as work, tiered(version, work) as broker:
+        record = module_beside("brokers/broker.py").Record
+        broker.start()
+        broker.create_topic(TOPIC, 1, **settings_of(version), **{"file.delete.delay.ms": 1, "retention.ms": -1})
+        for n in range(RECORDS):
+            if n in elections:
+                broker.stop()
+                if n == old:
+                    shutil.copytree(broker.metadata_dir, work / "old")
+                broker.start()
+            broker.produce(TOPIC, 0, [record(key=b"%d" % n, value=b"x" * 60)])
+        home = broker.log_dirs[0] / f"{TOPIC}-0"
+        until = time.monotonic() + 60
+        while min(int(log.stem) for log in home.glob("*.log")) < elections[-1]:
+            assert time.monotonic() < until, "nothing was moved to remote storage"
+            time.sleep(0.3)
+        records = seen(broker)
+        broker.stop()
+        saved = (home / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+        shutil.rmtree(broker.metadata_dir)
+        (work / "old").rename(broker.metadata_dir)
+        rows = run_here(["doctor", *map(str, (*broker.log_dirs, broker.metadata_dir)), "--json"], HERE).out.splitlines()
+        (point,) = [row for row in map(json.loads, rows) if row.get("what") == "remote-forgotten"]
+        lost = range(point["first_offset"], point["last_offset"] + 1)
+        assert (lost.start, "has not given their leader epochs yet" in point["detail"]) == (old, True)
+
+        broker.start()
+        asked = (broker.consume(TOPIC, 0, offset, offset + 1) for offset in range(RECORDS))
+        assert [one.offset for answer in asked for one in answer] == [n for n in range(RECORDS) if n not in lost]
+
+        newest, later = int(saved[-1].split()[0]), list[str]()
+        while not later:  # each start gives a higher leader epoch
+            broker.stop()
+            broker.start()
+            broker.produce(TOPIC, 0, [record(key=b"more", value=b"x")])
+            broker.stop()
+            lines = (home / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+            later = [line for line in lines if int(line.split()[0]) > newest]
+            broker.start()
+        broker.stop()
+        lines = [*saved, *later]
+        (home / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+        broker.start()
+        assert seen(broker)[:RECORDS] == records
+        broker.stop()

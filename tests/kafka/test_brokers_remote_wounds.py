@@ -46,8 +46,6 @@ WOUNDS: dict[str, Callable[[Tier], None]] = {
     "deletion begun": lambda tier: tier.tell(2),
     "deletion of the first begun": lambda tier: tier.tell(2, 0),
     "one more without objects": lambda tier: tier.finish(1, *tier.span(1), copied=False),
-    "one more that ends earlier": lambda tier: tier.finish(1, tier.span(1)[0], tier.span(1)[1] - 3, copied=True),
-    "one more that begins later": lambda tier: tier.finish(1, tier.span(1)[0] + 2, tier.span(1)[1], copied=True),
     "one more with two of them": lambda tier: tier.finish(1, tier.span(1)[0], tier.span(2)[1], copied=True),
     "one more with two of them, without objects": lambda tier: tier.finish(1, 0, tier.span(2)[1], copied=False),
     "deletion ended": lambda tier: (tier.tell(2), tier.tell(3), None)[2],
@@ -74,7 +72,7 @@ def both(one: Callable[[Tier], None], other: Callable[[Tier], None]) -> Callable
 
 
 ELECTIONS = (8, 17, 26)  # each begins within a segment
-EPOCH_WOUNDS: dict[str, Callable[[Tier], None]] = {
+LINEAGE_WOUNDS: dict[str, Callable[[Tier], None]] = {
     "none": lambda _: None,
     "first gone": lines(lambda rows: rows[1:]),
     "second gone": lines(lambda rows: rows[:1] + rows[2:]),
@@ -92,6 +90,8 @@ EPOCH_WOUNDS: dict[str, Callable[[Tier], None]] = {
     "second is another": moved(1, 1, 0),
     "first is another": moved(0, 1, 0),
     "first later": moved(0, 0, 4),
+    "one more that ends earlier": lambda tier: tier.finish(1, tier.span(1)[0], tier.span(1)[1] - 3, copied=True),
+    "one more that begins later": lambda tier: tier.finish(1, tier.span(1)[0] + 2, tier.span(1)[1], copied=True),
     "first gone, and a deletion begun": both(lines(lambda rows: rows[1:]), lambda tier: tier.tell(2)),
 }
 
@@ -102,7 +102,7 @@ def test_consumers_do_not_get_what_verify_says() -> None:
         compare_with_consumers(broker, work, work / STORE, WOUNDS)
 
 
-def test_a_consumer_that_begins_at_an_offset_gets_what_the_leader_epochs_let_it() -> None:
+def test_a_consumer_that_begins_at_an_offset_gets_what_leader_epochs_and_segments_let_it() -> None:
     with a_scratch_folder() as work, tiered(VERSION, work) as broker:
-        fill(broker, len(EPOCH_WOUNDS), ELECTIONS)
-        compare_with_consumers(broker, work, work / STORE, EPOCH_WOUNDS, alone=True)
+        fill(broker, len(LINEAGE_WOUNDS), ELECTIONS)
+        compare_with_consumers(broker, work, work / STORE, LINEAGE_WOUNDS, alone=True)

@@ -98,6 +98,23 @@ def test_what_never_comes_is_told_and_nothing_is_half_done(
     assert tree_of(store) == before
 
 
+class Failing:
+    """As pyarrow's file system of Azure: its errors are no OSError."""
+
+    def get_file_info(self, _: object) -> object:
+        raise RuntimeError("Unknown error: Check for Hierarchical Namespace support: not permitted")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_store_that_cannot_be_listed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
+    pytest.importorskip("pyarrow.fs")
+    monkeypatch.setattr(storage, "file_system", lambda place: (Failing(), "tier/z"))
+    words = {"fetch": ["t-0", "--output", "out"], "metadata": ["--output", "out"]}
+    done = run_here(["remote", command, f"abfs://someone:topsecret@host/{command}", *words.get(command, [])], tmp_path)
+    assert (done.status, "Traceback" in done.told, "topsecret" in done.told) == (4, False, False)
+    assert "not permitted" in done.told
+
+
 class ShortOfArrow:
     """As pyarrow's S3: says that all was read, and leaves what did not come as it was."""
 
