@@ -195,8 +195,8 @@ def _find_given_again(partition: Partition, patient: Patient) -> int:
     log: the next leader drops such an epoch (LeaderEpochFileCache.assign). Without one: an offset behind all."""
     metadata, (topic_id, number) = patient.cluster.metadata, _key(partition)
     replicas = None if metadata is None else metadata.replicas.get(topic_id, {}).get(number)
-    given = -1 if replicas is None else replicas.leader_epoch
-    newer = (line.start_offset for line in partition.leader_epochs or () if line.epoch > given >= 0)
+    newest = -1 if replicas is None else replicas.leader_epoch
+    newer = (line.start_offset for line in partition.leader_epochs or () if line.epoch > newest >= 0)
     return next(newer, MAX_LONG)
 
 
