@@ -25,6 +25,7 @@ from klogtool.doctor.answers import (
     OFF,
     Ahead,
     Diagnosis,
+    Leadership,
     Option,
     Prospect,
     Starts,
@@ -188,7 +189,8 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
     rooms = rooms_of(_growths(seen, patient))
     view = view_quorum(patient, how.controllers)
     levels = list(walk_level_points(seen.cluster, patient.rules))
-    forgotten = () if _stops_at_metadata(seen) else tuple(with_one_cause(strays, patient))
+    lead = lead_of(view, patient)
+    forgotten = () if _learns_nothing(seen, lead) else tuple(with_one_cause(strays, patient))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
         *(point for point in seen.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
@@ -218,7 +220,6 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
     leads_off = len(off) < len(seen.log_dirs) and leads_in(seen.cluster, off)
     skips_leaders = leads_off and not has_eligible_replicas(seen.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
-    lead = lead_of(view, patient)
     starts = Starts.REFUSES if lead.elected is False else _starts(points, patient, named)
     return Diagnosis(
         how.circumstances.kafka,
@@ -286,6 +287,12 @@ def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> 
     if any(point.what is What.REFUSES for point in points) or (of_logs and offline >= of_logs):
         return Starts.REFUSES
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
+
+
+def _learns_nothing(seen: _SeenOnDisks, lead: Leadership) -> bool:
+    """Return whether the broker hears of no partition: without a leader the metadata are never replayed, and nobody
+    refuses to register it."""
+    return _stops_at_metadata(seen) or not lead.replays
 
 
 def _stops_at_metadata(seen: _SeenOnDisks) -> bool:

@@ -131,14 +131,15 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         return lead
     if ElectionCause.VERSION_WITHOUT_VOTERS in view.outlook.election.causes:  # it ends if it is elected
         return structs.replace(lead, ends=True if view.is_broker or len(ids) == 1 else None)
+    seat = view.outlook.seat
+    if seat.may_end or seat.hears_resigned:  # another one may tell it of a leader before that, which ends it
+        return structs.replace(lead, ends=True if view.is_broker else None)
     if view.is_broker:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=message_of("never-registered"))
     candidate = "ProspectiveState(" if patient.rules.has_pre_vote else "CandidateState("
     observer = "FollowerState(" if _follows(view.own) else "Unattached"  # UnattachedState( since 4.0
     message = message_of("transition", state=candidate if view.outlook.seat.believes else observer)
-    if view.outlook.seat.forgot:
-        return lead
     return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)
 
 

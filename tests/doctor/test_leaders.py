@@ -11,7 +11,7 @@ from quorums import TOPIC, Disk, control_batch, directory_id, properties, static
 from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.doctor.answers import Diagnosis, Starts, What
+from klogtool.doctor.answers import Diagnosis, Starts, Strategy, What
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim
 from klogtool.doctor.rehearsal import Examination, examine
@@ -307,3 +307,48 @@ def test_another_controller_that_is_not_there_is_never_passed_over(tmp_path: Pat
     done = run_here(["doctor", own, "--controller", str(tmp_path / "n2")], tmp_path)
     assert (done.status, done.out) == (1, b"")
     assert "meta.properties" in done.err
+
+
+def test_the_options_begin_with_what_loses_nothing_and_end_with_other_voters(tmp_path: Path) -> None:
+    """Options are numbered by what they cost: an old id, the other disks, the old listeners, another set of voters."""
+    others = ["bring voter 2", "bring voter 3"]
+    last = "make this node the only voter"
+    states = {
+        f"write directory.id {directory_id(1)} back": (one_of(tmp_path / "lost", directory=None), None, []),
+        "bring voter 2": (one_of(tmp_path / "whole"), None, others[1:]),
+        "start it with its old endpoint": (one_of(tmp_path / "moved"), properties(1, port=9500), others),
+    }
+    for first, (disk, settings, between) in states.items():
+        options = [option for trouble in diagnosed(disk, settings).troubles for option in trouble.options]
+        assert [words(option.title) for option in options] == [first, *between, last]
+        assert {option.strategy for option in options[:-1]} == {Strategy.NOTHING_LOST}
+        assert (options[-1].strategy, "is lost" in words(options[-1].price or "")) == (Strategy.MAY_DIVERGE, True)
+        assert words(options[-1].command).startswith(f"klogtool quorum {disk.path} --standalone")
+
+
+def test_who_has_no_leader_is_refused_by_none(tmp_path: Path) -> None:
+    """Measured: a lone node that got another node.id ended after its timeout; nobody said INVALID_REGISTRATION, which
+    the leader would (ClusterControlManager.registerBroker)."""
+    registered = {"brokerId": 1, "brokerEpoch": 5, "incarnationId": directory_id(1), "endPoints": []}
+    message = ("RegisterBrokerRecord", 3, registered | {"logDirs": [directory_id(1)]})
+    disk = Disk(tmp_path, 7, directory=directory_id(1)).voters(voter(1)).records(1, message=message)
+    claim = process(diagnosed(disk, properties(7, roles=BOTH)))
+    assert (claim.leader_elected, claim.error, claim.ends_after_ms) == (False, None, 60_000)
+    assert claim.message is not None
+    assert claim.message.startswith("Unable to register the broker because the RPC got timed out")
+    three = Disk(tmp_path / "three", 7, directory=directory_id(1)).voters(*THREE).records(1, message=message)
+    assert process(diagnosed(three, properties(7, roles=BOTH))).error == "InvalidRegistrationException"
+
+
+def test_who_may_be_told_of_a_leader_without_one_may_end_before_its_timeout(tmp_path: Path) -> None:
+    """Measured, 4.4.0, combined: node 3 had a new disk and had led, by node 1's quorum-state; it ended after 4 s
+    ("inconsistent with current leader OptionalInt.empty and epoch 0"), the others after their timeout."""
+    whole = one_of(tmp_path, 1).state(1, 3, 3, voted=3)
+    new = [Disk(tmp_path, n, directory=directory_id(n + 5)) for n in (2, 3)]
+    for disk, after_ms in zip((whole, *new), (60_000, 60_000, None), strict=True):
+        others = [one for one in (whole, *new) if one is not disk]
+        claim = process(diagnosed(disk, properties(disk.node_id, roles=BOTH), others))
+        assert (claim.leader_elected, claim.ends, claim.ends_after_ms) == (False, True, after_ms), disk.node_id
+        assert (claim.message is None) is (after_ms is None)
+        alone = process(diagnosed(disk, properties(disk.node_id), others))
+        assert (alone.leader_elected, alone.ends) == (False, None if after_ms is None else False)
