@@ -23,7 +23,7 @@ class RangeCause(Cause):
 class FleetProblem(Cause):
     """What is wrong with a partition, or not known of the whole."""
 
-    OF_BROKER, START_DELETES, NO_COPY, NO_METADATA, METADATA_NOT_WHOLE, NO_MAJORITY = some(6)
+    OF_BROKER, START_DELETES, NO_COPY, NO_METADATA, METADATA_NOT_WHOLE, NO_MAJORITY, NO_LEADER = some(7)
 
 
 class NotAsPlanned(Cause):

@@ -31,7 +31,9 @@ from klogtool.fleet.collected import (
 )
 from klogtool.fleet.framed import FramedFiles, LastLine
 from klogtool.fleet.histories import brokers_cut
+from klogtool.fleet.restored_identity import elect
 from klogtool.format.names import METADATA_TOPIC
+from klogtool.quorum.election import ElectionOutcome
 from klogtool.values import Int
 
 COMMAND = "fleet plan"
@@ -261,11 +263,16 @@ def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[Re
         metadata = file.broker.metadata
         if metadata is not None and metadata.problem is not None:
             yield FleetProblem.METADATA_NOT_WHOLE(broker=file.broker.node_id or 0, problem=metadata.problem)
-    newest = next((file.broker.metadata for file in files if file.broker.node_id == metadata_from), None)
-    absent = set(newest.voters if newest is not None else ()) - {file.broker.node_id for file in files}
-    if newest is not None and len(absent) * 2 >= len(newest.voters) > 0:
-        needed = len(newest.voters) // 2 + 1
-        yield FleetProblem.NO_MAJORITY(needed=needed, voters=newest.voters, absent=tuple(sorted(absent)))
+    election, _ = elect(files)
+    if election is None or election.outcome is not ElectionOutcome.NEVER:
+        return
+    voters = tuple(voter.id for voter in election.voters)
+    absent = set(voters) - {file.broker.node_id for file in files}
+    if len(absent) * 2 >= len(voters) > 0:
+        needed = election.majority
+        yield FleetProblem.NO_MAJORITY(needed=needed, voters=voters, absent=tuple(sorted(absent)))
+    else:
+        yield FleetProblem.NO_LEADER(causes=", ".join(cause.value for cause in election.causes))
 
 
 # Who leads.

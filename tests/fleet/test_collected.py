@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
-from quorums import Disk, voter
+from quorums import Disk, directory_id, voter
 from running import FIXTURES, ROOT, run_here
 
 from klogtool.errors import Refused
@@ -200,3 +200,14 @@ def test_a_plan_says_if_no_file_is_of_a_majority_of_the_controllers(
         files.append(str((tmp_path / "broker.klog").rename(tmp_path / f"{n}.klog")))
     told = run_here(["fleet", "plan", *files], tmp_path).out.decode()
     assert (note in told, bool(note)) == (True, "klogtool quorum" in told), told
+
+
+def test_a_plan_says_if_the_controllers_that_are_here_never_elect_a_leader(tmp_path: pathlib.Path) -> None:
+    """By the module of `klogtool quorum`: two of three have another directory.id."""
+    files = []
+    for n in (1, 2, 3):
+        disk = Disk(tmp_path, n, directory="" if n == 1 else directory_id(n + 5)).voters(*map(voter, (1, 2, 3)))
+        collected(tmp_path, disk.records(n).path)
+        files.append(str((tmp_path / "broker.klog").rename(tmp_path / f"{n}.klog")))
+    told = " ".join(run_here(["fleet", "plan", *files], tmp_path).out.decode().split())
+    assert "these controllers never elect a leader (no-majority, other-directory-id): klogtool quorum says" in told
