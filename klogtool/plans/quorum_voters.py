@@ -111,7 +111,7 @@ class VotersResult(ChangeResult, frozen=True):
 
     unseen: ids of old voters without a copy here. may_lose: whether they may have committed records that no copy here
     has. unseen_epoch: an epoch that had a leader, and of which no copy here has a record. not_taken: what other copies
-    end with, and a later epoch went on without.
+    end with, and a later epoch went on without. gone_already: offsets that a copy here had once, and none has any more.
     """
 
     node_id: int
@@ -127,6 +127,7 @@ class VotersResult(ChangeResult, frozen=True):
     may_lose: bool
     unseen_epoch: int | None
     not_taken: list[CopyTail]
+    gone_already: list[tuple[int, int]]
 
 
 def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
@@ -252,5 +253,6 @@ def _result(new_voters: NewVoters, state: LogState, *, is_static: bool = False) 
         new_voters.may_lose,
         new_voters.unseen_epoch,
         list(new_voters.tails),
+        [] if new_voters.gone is None else [new_voters.gone],
         state=state,
     )

@@ -41,19 +41,16 @@ def not_here(election: Election) -> list[Voter]:
 
 
 def _for_safety(election: Election) -> Iterator[Text]:
-    """Yield what keeps a worse copy from leading."""
-    if election.leader_is_empty:
-        empty = [seat for seat in election.seats if not seat.controller.log.position.end_offset and seat.believes]
-        for seat in empty:
-            yield QuorumCure.KEEP_DOWN(path=seat.controller.path)
-    elif election.lost is not None and election.best is not None:
-        best = next(seat for seat in election.seats if seat.controller.path == election.best)
-        if best.is_voter is False and best.why_not in NO_CONTROLLERS:
-            to = next((seat.controller.path for seat in election.seats if seat.is_voter), "LOGDIR")
-            yield QuorumCure.TAKE_COPY(source=election.best, path=to, folder=CLUSTER_METADATA_DIR)
-            yield QuorumCure.MAJORITY_FIRST(path=to, others=election.majority - 1)
-            return
-        yield (QuorumCure.MAJORITY_FIRST(path=election.best, others=election.majority - 1))
+    """Yield what keeps a worse copy from leading, or an empty one. Of a bare majority all vote for who leads,
+    and the best copy votes for no worse one."""
+    if election.best is None or (election.lost is None and not election.leader_is_empty):
+        return
+    best = next(seat for seat in election.seats if seat.controller.path == election.best)
+    path = election.best
+    if best.is_voter is False and best.why_not in NO_CONTROLLERS:
+        path = next((seat.controller.path for seat in election.seats if seat.is_voter), "LOGDIR")
+        yield QuorumCure.TAKE_COPY(source=election.best, path=path, folder=CLUSTER_METADATA_DIR)
+    yield QuorumCure.MAJORITY_FIRST(path=path, others=election.majority - 1)
 
 
 def _meta(seat: Seat) -> str:

@@ -61,7 +61,7 @@ class NewVoters(Struct, frozen=True):
     have committed records that no copy here has. unseen_epoch: an epoch that had a leader, by a quorum-state, and of
     which no copy here has a record; None if there is none. tails: what other copies end with and this one does not
     have: a later epoch went on without it, so it was not committed; there are none where absent voters decide that.
-    outcome: whether the new voters that are here elect a leader.
+    outcome: whether the new voters that are here elect a leader. gone: offsets that a copy here had once, and none has.
     """
 
     controller: Controller
@@ -73,6 +73,7 @@ class NewVoters(Struct, frozen=True):
     unseen_epoch: int | None
     tails: tuple[CopyTail, ...]
     outcome: ElectionOutcome
+    gone: tuple[int, int] | None = None
 
     @property
     def offset(self) -> int:
@@ -125,6 +126,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         _unseen_epoch(controllers, best),
         tails,
         _outcome(controller, controllers, voters, epoch, wish),
+        None if election.gone is None else (election.gone.first, election.gone.last),
     )
     _check_not_parted(result)
     _check_loss(result, election, wish)
@@ -495,7 +497,16 @@ def _check_not_parted(result: NewVoters) -> None:
 
 
 def _check_loss(result: NewVoters, election: Election, wish: Wish) -> None:
-    if not result.may_lose or wish.accepts_loss:
+    if wish.accepts_loss:
+        return
+    if result.tails:  # a disk that is older than its node was when it stopped may hide that they were committed
+        tail, best = result.tails[0], result.controller
+        raise Refused(
+            NewVotersCause.NOT_TAKEN(first=tail.first, last=tail.last, better=best.path),
+            path=os.path.dirname(tail.path),
+            cure=NewVotersCause.CONFIRM_NOT_TAKEN(),
+        )
+    if not result.may_lose:
         return
     epoch = result.unseen_epoch
     more: Text = "" if epoch is None else NewVotersCause.UNSEEN_EPOCH(epoch=epoch)

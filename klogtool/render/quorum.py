@@ -288,9 +288,11 @@ def _voters_evidence(result: VotersResult) -> Iterator[str]:
         yield "How many cannot be known."
     if result.unseen_epoch is not None:
         yield f"At least the first record of epoch {result.unseen_epoch} is in no copy here."
+    for first, last in result.gone_already:
+        yield f"gone already: {offsets_text(first, last)}, which a copy here had once, committed or not"
     for tail in result.not_taken:
         yield f"not taken: {offsets_text(tail.first, tail.last)} of {tail.path}; a later epoch went on without them,"
-        yield "so they were never committed"
+        yield "so they were never committed, unless a disk here is older than its node was when it stopped"
     yield ""
     yield from _next_steps(result)
     yield from _voters_warning(result)

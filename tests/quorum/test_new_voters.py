@@ -290,9 +290,22 @@ def test_an_uncommitted_end_of_an_older_epoch_is_named_and_not_taken(tmp_path: P
     one, two = (Disk(tmp_path, n).voters(*THREE).records(5) for n in (1, 2))
     one.records(1, epoch=3)
     two.records(4)
-    result, _ = planned(one, two, voters="1@c1:9101,2@c2:9102", destroyed=(3,))
+    text = refused(one, two, voters="1@c1:9101,2@c2:9102", destroyed=(3,))
+    assert f"{two.path}: its offsets 7 to 10 would be lost: {one.path} has a later epoch" in text
+    result, _ = planned(one, two, voters="1@c1:9101,2@c2:9102", destroyed=(3,), accept_loss=True)
     (tail,) = result.not_taken
     assert (result.node_id, tail.first, tail.last) == (1, 7, 10)
+
+
+def test_what_no_copy_has_any_more_is_named(tmp_path: Path) -> None:
+    """A producer snapshot shows that the log went further once."""
+    disk = Disk(tmp_path, 1).voters(*THREE).records(3)
+    assert planned(disk, **LOST)[0].gone_already == []
+    (disk.metadata / f"{9:020}.snapshot").touch()
+    (plan,) = decide(str(disk.path), asked([disk], **LOST))
+    assert isinstance(plan.result, VotersResult)
+    assert plan.result.gone_already == [(5, 8)]
+    assert "gone already: offsets 5 to 8, which a copy here had once" in voters_text(plan)
 
 
 def test_of_two_ends_that_part_none_is_chosen_where_absent_voters_may_have_committed_either(tmp_path: Path) -> None:
@@ -309,7 +322,7 @@ def test_of_two_ends_that_part_none_is_chosen_where_absent_voters_may_have_commi
         wish = {"voters": f"{disk.node_id}@c:9001", "destroyed": (*gone, left_out), "accept_loss": True}
         assert planned(disk, **wish)[0].offset == end
     three_ = Disk(tmp_path, 3).voters(*five).records(2)
-    result, _ = planned(two, last, three_, voters="2@c2:9001,3@c3:9001,5@c5:9001", destroyed=(1, 4))
+    result, _ = planned(two, last, three_, voters="2@c2:9001,3@c3:9001,5@c5:9001", destroyed=(1, 4), accept_loss=True)
     assert (result.may_lose, [(one.first, one.last) for one in result.not_taken]) == (False, [(4, 6)])
 
 
