@@ -15,14 +15,15 @@ from failing import FailingDisk
 from made import HEAD, contents
 from mortal import reusable
 from msgspec.structs import asdict
-from quorums import Disk, voter
+from quorums import Disk, properties, static, voter
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.disk.writer import InPlace
 from klogtool.plans.decisions import decide
 from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
 from klogtool.plans.saved_plan import SavedPlan
-from klogtool.quorum.controllers import read_controller
+from klogtool.quorum.controllers import read_controller, walk_metadata_values
 from klogtool.quorum.election import ElectionOutcome, judge_election
 
 
@@ -34,12 +35,18 @@ def survivor(folder: pathlib.Path) -> pathlib.Path:
     return disk.path
 
 
-def voting(log_dir: pathlib.Path) -> list[SavedPlan]:
+WAYS: dict[str, dict[str, object]] = {
+    "standalone": {"standalone": True},
+    "voters": {"voters": "1@another-host:9101"},
+    "static": {"standalone": True, "static": True},
+}
+
+
+def voting(log_dir: pathlib.Path, way: str = "standalone") -> list[SavedPlan]:
     """What makes it the only voter."""
     question = VotersQuestion(
-        **asdict(Circumstances(now_ms=1000)),
+        **asdict(Circumstances(now_ms=1000)) | WAYS[way],
         jobs=1,
-        standalone=True,
         destroyed=(2, 3),
         accept_loss=True,
         copies=(str(log_dir),),
@@ -49,14 +56,20 @@ def voting(log_dir: pathlib.Path) -> list[SavedPlan]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
-def test_it_has_the_old_voters_or_the_new_ones(box: pathlib.Path, loses: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_it_has_the_old_voters_or_the_new_ones(box: pathlib.Path, way: str, loses: str) -> None:
+    """And all its records. A quorum that became static names no voters: its settings do."""
     log_dir = survivor(box)
+    metadata = log_dir / CLUSTER_METADATA_DIR
     before, outcomes = contents(log_dir), set()
+    records = list(walk_metadata_values(str(metadata)))
+    settings = properties(1, static(1)) if way == "static" else properties(1)
     for n in range(10_000):
-        died, _ = dies(voting(log_dir), box, n, loses, log_dir)
-        found = read_controller(str(log_dir))
+        died, _ = dies(voting(log_dir, way), box, n, loses, log_dir)
+        found = read_controller(str(log_dir), settings)
         assert found.log.is_whole, n
         assert found.log.position.end_offset in (8, 10), n
+        assert list(walk_metadata_values(str(metadata))) == records, n
         election = judge_election([found])
         outcomes.add((len(election.voters), election.outcome))
         take_back(log_dir)
@@ -64,21 +77,22 @@ def test_it_has_the_old_voters_or_the_new_ones(box: pathlib.Path, loses: str) ->
         if not died:
             break
     assert outcomes == {(3, ElectionOutcome.NEVER), (1, ElectionOutcome.ELECTED)}
-    assert n > 30
+    assert (len(records), n > 25) == (6, True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
-def test_a_disk_that_refuses_gets_everything_back(box: pathlib.Path, number: int) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_disk_that_refuses_gets_everything_back(box: pathlib.Path, way: str, number: int) -> None:
     log_dir = survivor(box)
     before = contents(log_dir)
     for n in range(10_000):
         disk = FailingDisk(n, number, once=True)
-        run = InPlace(voting(log_dir), HEAD, disk=disk)
+        run = InPlace(voting(log_dir, way), HEAD, disk=disk)
         with contextlib.suppress(OSError):
             run.carry_out()
         take_back(log_dir)
         assert contents(log_dir) == before, n
         if not disk.failed:
             break
-    assert n > 30
+    assert n > 25

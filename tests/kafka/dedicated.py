@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -120,9 +121,13 @@ class Dedicated:
     def _log(self, node: int) -> Path:
         return self.work / f"n{node}.out"
 
-    def new_disk(self, node: int) -> None:
-        """Give a controller an empty disk; the old one gets another name."""
+    def lose(self, node: int) -> None:
+        """Its disk gets another name."""
         self.nodes.disk(node).rename(self.work / f"gone-{node}")
+
+    def new_disk(self, node: int) -> None:
+        """Give a controller an empty disk."""
+        self.lose(node)
         main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--no-initial-controllers"]
         command = self.nodes.java(*main, "--config", str(self.nodes.file(node)))
         subprocess.run(command, check=True, capture_output=True)
@@ -144,6 +149,40 @@ class Dedicated:
             time.sleep(2)
             self.again()
             self.quorum(leader, "add-controller", config=node)
+
+    def join_as_printed(self, told: str, *nodes: int) -> None:
+        """The same by the commands in the answer of `quorum --standalone`, as a person types them."""
+        folder = self.work / "typed"
+        self._tools_in(folder)
+        for node in nodes:
+            (folder / f"server-{node}.properties").write_bytes(self.nodes.file(node).read_bytes())
+            lines = rf"^ *Node {node}, on an empty disk.*:\n *(kafka-storage .*)\n.*\n *(kafka-metadata-quorum .*)$"
+            ((formats, adds),) = re.findall(lines, told, flags=re.MULTILINE)
+            self._type(formats, folder)
+            self.start(node)
+            time.sleep(2)
+            self.again()
+            self._type(adds, folder)
+
+    def _tools_in(self, folder: Path) -> None:
+        """Kafka's scripts in a folder."""
+        folder.mkdir()
+        own, release = self.nodes.java, self.tools.version
+        of_release = Nodes(Kind(release, 1, ALONE, True), self.work / "tools-of", [1]).java
+        (self.work / "tools-of").mkdir()
+        for name, command in (
+            ("kafka-storage", own("kafka.tools.StorageTool")),
+            ("kafka-metadata-quorum", of_release(QUORUM)),
+        ):
+            script = folder / name
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+            script.chmod(0o755)
+
+    @staticmethod
+    def _type(line: str, folder: Path) -> None:
+        environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
     # What a client sees.
 

@@ -77,8 +77,8 @@ def settings_of(cluster: Dedicated, *nodes: int) -> list[str]:
 def test_two_of_three_are_lost(version: str, folder: Path) -> None:
     with dedicated(version, 3, folder) as cluster:
         before = begin(cluster)
-        cluster.new_disk(2)
-        cluster.new_disk(3)
+        cluster.lose(2)
+        cluster.lose(3)
         copies = [str(cluster.nodes.disk(1)), str(cluster.broker_copy)]
         lost = ["--destroyed", "2", "--destroyed", "3", "--accept-loss"]
         words = ["quorum", *copies, *settings_of(cluster, 1), "--standalone", *lost, "--apply"]
@@ -89,7 +89,7 @@ def test_two_of_three_are_lost(version: str, folder: Path) -> None:
         assert done.status == 0, done.err
         cluster.start(1)
         cluster.settle(1)
-        cluster.join(1, 2, 3)
+        cluster.join_as_printed(done.out.decode(), 2, 3)
         check(cluster, before)
         cluster.stop(1)
         assert cluster.leaders()

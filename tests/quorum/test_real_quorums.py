@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +15,16 @@ import pytest
 from judge.nodes import ALONE, BOTH, Kind, Nodes, lived
 from judge.quorum_faults import (
     another_cluster,
+    another_node_id,
     append_records,
     append_voters,
     cut_log,
+    directory_id_of,
     dynamic_settings,
     empty_log,
     flip_bit,
     garbage_side_file,
+    garbage_state,
     half_upgraded,
     last_epoch,
     log_of,
@@ -45,6 +50,7 @@ from running import run_here
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.doctor.messages import recognise
 from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.partition import Partition
 
@@ -165,6 +171,23 @@ def garbage_behind_the_snapshot(nodes: Nodes) -> None:
     snapshot.write_bytes(snapshot.read_bytes() + bytes(14))
 
 
+def others_that_never_were(nodes: Nodes) -> None:
+    nodes.settings[1]["controller.quorum.voters"] += ",8@127.0.0.1:20997,9@127.0.0.1:20999"
+
+
+def of_many_voters(nodes: Nodes) -> None:
+    """quorum-state of version 0 names others; nobody asks (QuorumState)."""
+    epoch = log_of(nodes, 1).position.epoch
+    state = QuorumState(0, 1, epoch, -1, current_voters=(1, 2))
+    (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+def voters_without_a_version(nodes: Nodes) -> None:
+    """A record of voters in a static quorum, without kraft.version 1."""
+    own = Voter(1, directory_id_of(nodes, 1), (Endpoint("CONTROLLER", "127.0.0.1", nodes.ports[1]),))
+    append_voters(nodes, 1, [own], version=0)
+
+
 def two_leaders_of_an_epoch(nodes: Nodes) -> None:
     for node, leader in ((1, 2), (2, 3), (3, 3)):
         state = QuorumState(1, leader, 50, -1, bytes(16))
@@ -229,6 +252,34 @@ STATES = {
     "one port moved, and two are wiped": State(
         three("4.3.1"), each((1, move_port), (2, no_metadata), (3, no_metadata)), "elected"
     ),
+    # The other rows of facts/quorum.md.
+    "another node.id": State(one("4.3.1"), each((1, another_node_id)), "never"),
+    "a lone controller whose log is gone": State(one("4.4.0"), each((1, empty_log)), "elected"),
+    "a lone controller that has moved": State(one("3.9.2"), each((1, move_port)), "elected"),
+    "static, no directory id": State(one("3.9.2", is_dynamic=False), each((1, lose_directory_id)), "elected"),
+    "static, voters that never were": State(one("4.4.0", is_dynamic=False), others_that_never_were, "never"),
+    "static, a state of many voters": State(one("3.9.2", is_dynamic=False), of_many_voters, "elected"),
+    "static, a record of voters": State(one("4.3.1", is_dynamic=False), voters_without_a_version, "elected"),
+    "one new disk": State(three("4.4.0"), each((3, no_metadata), (3, new_directory_id)), "elected"),
+    "one directory id is lost": State(three("3.9.2"), each((1, lose_directory_id)), "elected"),
+    "two directory ids are lost": State(three("4.4.0"), each((1, lose_directory_id), (2, lose_directory_id)), "never"),
+    "two new disks": State(
+        three("3.9.2"), each(*((n, fault) for n in (2, 3) for fault in (no_metadata, new_directory_id))), "never"
+    ),
+    "no state at all": State(three("4.4.0"), each((1, no_state), (2, no_state), (3, no_state)), "elected"),
+    "one state is garbage": State(three("3.9.2"), each((1, garbage_state)), "elected"),
+    "one has another node.id": State(three("4.4.0"), each((3, another_node_id)), "elected"),
+    "one has another cluster id": State(three("3.9.2"), each((3, another_cluster)), "elected"),
+    "one log is older": State(three("3.9.2"), each((3, cut_log)), "elected"),
+    "one listens elsewhere": State(three("4.4.0"), each((2, move_port)), "elected"),
+    "combined, two are lost": State(Kind("3.9.2", 3, BOTH, True), each(), "never", (1,)),
+    "combined, two new disks": State(
+        Kind("4.4.0", 3, BOTH, True),
+        each(*((n, fault) for n in (2, 3) for fault in (no_metadata, new_directory_id))),
+        "never",
+    ),
+    "combined and static, two are lost": State(Kind("4.4.0", 3, BOTH, False), each(), "never", (2,)),
+    "static, one is empty": State(three("3.9.2", is_dynamic=False), each((3, no_metadata)), "elected"),
     "static, two new disks": State(
         three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"
     ),
@@ -245,6 +296,9 @@ def test_real_nodes_do_what_was_said(name: str, tmp_path: pathlib.Path) -> None:
     truth = run_as_told(nodes, told, starting)
     assert not list(differences_of(nodes, told, truth)), truth.ended
     assert told.quorum["leader"] == state.leader
+    for node, said in truth.said.items():  # what a person sees is known
+        known = {one.situation.name for one in recognise(said)} - {"starting-voters"}
+        assert truth.leader or known, (node, said[-2000:])
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
@@ -296,6 +350,60 @@ def test_one_controller_that_is_left_becomes_the_only_voter(name: str, tmp_path:
     assert (after.problem, after.topic_ids, after.features) == (None, before.topic_ids, before.features)
     assert after.features
     assert "orders" not in after.topic_ids
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_two_of_three_of_a_static_quorum_are_lost(version: str, is_dynamic: bool, tmp_path: pathlib.Path) -> None:
+    """As it is said: its settings name only the one that is left, without its quorum-state; or it becomes dynamic."""
+    nodes = lived(three(version, is_dynamic=False), tmp_path)
+    append_records(nodes, 1, TOPIC)
+    before = read_cluster_metadata(str(nodes.metadata(1)))
+    words = ["quorum", str(nodes.disk(1)), "--config-file", str(nodes.file(1)), "--kafka", version]
+    told = run_here(words, tmp_path)
+    assert (told.status, b"delete quorum-state of the controller that is left" in told.out) == (1, True)
+    if is_dynamic:
+        lost = ["--standalone", "--destroyed", "2", "--destroyed", "3", "--accept-loss", "--apply"]
+        done = run_here([*words, *lost], tmp_path)
+        assert (done.status, b"remove controller.quorum.voters" in done.out) == (0, True), done.err
+        dynamic_settings(nodes, 1, CHANCE)
+    else:
+        no_state(nodes, 1, CHANCE)
+        nodes.settings[1]["controller.quorum.voters"] = f"1@127.0.0.1:{nodes.ports[1]}"
+    assert told_of(nodes, [1]).quorum["leader"] == "elected"
+    truth = nodes.run([1])
+    assert (truth.leader, truth.ended) == (1, {})
+    after = read_cluster_metadata(str(nodes.metadata(1)))
+    assert (after.topic_ids, after.features, "orders" in after.topic_ids) == (before.topic_ids, before.features, True)
+    assert (after.quorum.voters is not None) is is_dynamic
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
+def test_a_broker_has_the_best_copy_and_a_voter_gets_it(version: str, tmp_path: pathlib.Path) -> None:
+    """By the lines that are printed. Without them the topic is cut away."""
+    nodes = lived(three(version), tmp_path)
+    longest = max(nodes.ports, key=lambda n: log_of(nodes, n).position)
+    broker = tmp_path / "n9"
+    shutil.copytree(nodes.disk(longest), broker)
+    meta = (broker / "meta.properties").read_text().replace(f"node.id={longest}", "node.id=9")
+    own = directory_id_of(nodes, longest)
+    (broker / "meta.properties").write_text(meta.replace(own, "kAhN5UfKTXmouKliDVLmuw"))
+    for path in broker.glob("__cluster_metadata-0/*.checkpoint"):
+        path.unlink()
+    (broker / "__cluster_metadata-0/quorum-state").unlink()
+    nodes.ports[9] = 0
+    append_records(nodes, 9, TOPIC)
+    del nodes.ports[9]
+    disks = [str(nodes.disk(n)) for n in (1, 2, 3, 9)]
+    told = run_here(["quorum", *disks, "--kafka", version, "--json"], tmp_path)
+    row = json.loads(told.out.splitlines()[-1])
+    assert (row["most_complete"], len(row["would_be_lost"]), row["would_be_lost_records"]) == (str(broker), 1, 1)
+    (take,) = (line for line in row["cures"] if line.startswith("mv "))
+    subprocess.run(["bash", "-c", take], check=True)
+    assert any("with 1 of the other voters; once it leads, start the rest" in line for line in row["cures"])
+    assert nodes.run([1, 2]).leader == 1
+    assert nodes.run([1, 2, 3]).leader is not None
+    assert "orders" in read_cluster_metadata(str(nodes.metadata(1))).topic_ids
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
