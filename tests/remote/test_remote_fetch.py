@@ -7,12 +7,14 @@ import hashlib
 import json
 import pathlib
 import shutil
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem
 from running import ROOT, run_here, tree_of
 
+from klogtool.log.entries import walk_records
 from klogtool.log.partition import Partition
 
 Path = pathlib.Path
@@ -97,6 +99,10 @@ def test_without_metadata_the_objects_are_enough(tmp_path: Path) -> None:
     assert (status, later["log_start_offset"], later["log_end_offset"]) == (0, 7, 47)
     assert later["checkpoints"]["log-start-offset-checkpoint"] == 7
     assert digest_of(tmp_path / "later", 7)[0] == digest_of(tmp_path / "pay-0", 7)[0]
+    newest = max(record.timestamp for record in walk_records(str(tmp_path / f"pay-0/{0:020d}.log")))
+    for time, start in (newest, 0), (newest + 1, 6):
+        text = datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds")
+        assert fetch(str(ZSTD), "pay-0", "--from", text)[1]["log_start_offset"] == start
 
 
 def test_nothing_is_written_without_output_or_where_something_is(tmp_path: Path) -> None:
