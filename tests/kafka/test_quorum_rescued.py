@@ -295,6 +295,23 @@ def test_the_disk_of_the_only_controller_is_replaced(folder: Path, kept: str) ->
         check()
 
 
+def test_the_directory_id_of_the_only_controller_is_written_back(version: str, folder: Path) -> None:
+    """By the doctor's first option. No log is changed."""
+    with one_with_a_topic(folder, version) as (rescue, check):
+        disk = rescue.node(1).metadata_dir
+        meta = disk / "meta.properties"
+        lines = meta.read_text().splitlines(keepends=True)
+        meta.write_text("".join(line for line in lines if not line.startswith("directory.id=")))
+        log = (disk / METADATA / f"{0:020}.log").read_bytes()
+        words = ["doctor", str(disk), "--kafka", version, "--fix", "--option", "1", "--plan-out", "plan.json"]
+        assert run_here(words, folder).status == 0
+        done = run_here(["apply", "plan.json"], folder)
+        assert done.status == 0, done.err
+        assert sorted(meta.read_text().split()) == sorted("".join(lines).split())
+        assert (disk / METADATA / f"{0:020}.log").read_bytes() == log
+        check()
+
+
 def test_a_dynamic_quorum_becomes_static(version: str, folder: Path) -> None:
     with one_with_a_topic(folder, version) as (rescue, check):
         node = rescue.node(1)
