@@ -86,13 +86,13 @@ class SavedSalvage(Struct, frozen=True):
 
 
 class SavedRebuild(Struct, frozen=True):
-    """Of `rebuild-index`: the offsets that only a deleted file shows to be missing."""
+    """Of `rebuild-index` and `transplant`: the offsets that only a deleted file shows to be missing."""
 
     erased: list[SavedLoss] = []
 
     @property
     def loses(self) -> bool:
-        """Whether records are lost: rebuilding deletes none."""
+        """Whether records are lost: these commands delete none."""
         return False
 
     def walk_gone(self) -> Iterator[SavedLoss]:
@@ -108,7 +108,7 @@ def read_losses(command: str, answer: JsonObject) -> SavedChange | SavedRecovery
     with suppress(WrongField):
         if command == "recover":
             return read_as(answer, SavedRecovery)
-        if command == "rebuild-index":
+        if command in ("rebuild-index", "transplant"):
             return read_as(answer, SavedRebuild)
         if command == "salvage":
             return read_as(answer, SavedSalvage)

@@ -7,10 +7,10 @@ asked otherwise producers. The log is recovered here, so a damaged copy is refus
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from klogtool import kernels
@@ -43,6 +43,7 @@ from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
+from klogtool.plans.erased_witness import ErasedWitness, find_erased_witnesses
 from klogtool.plans.node_ids import NewIds, parse_node_ids, plan_metadata
 from klogtool.plans.plan import Plan, SizedVerdict, Write
 from klogtool.plans.question import PathText, Question
@@ -128,7 +129,7 @@ class NeededLines(Struct, frozen=True, rename=_LINES):
 
 class TransplantResult(Result, frozen=True):
     """What a copy becomes. topic_id_by: who knows the id. batches_restamped: how many had another leader epoch.
-    producers: how many the copy knows."""
+    producers: how many the copy knows. erased: what is missing, and what alone shows it."""
 
     topic: str
     partition: int
@@ -142,6 +143,7 @@ class TransplantResult(Result, frozen=True):
     producers_kept: bool
     open_transactions: int
     checkpoints: NeededLines
+    erased: list[ErasedWitness] | UnsetType = UNSET
 
 
 def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
@@ -182,6 +184,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         _forget_producers(draft, end)
     if topic_id is not None:
         draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
+    erased = find_erased_witnesses(log, end)
     result = TransplantResult(
         topic,
         number,
@@ -195,6 +198,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         question.keep_producers,
         open_txns,
         NeededLines(end, end, log_start_line),
+        erased or UNSET,
     )
     plan = Plan(
         COMMAND,
@@ -204,7 +208,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         order_steps(draft),
         tuple(_verdicts(draft, changed)),
         result,
-        tuple(_notes(open_txns, producers, question, log_start_line)),
+        (*_notes(open_txns, producers, question, log_start_line), *_notes_on_erased(erased, question)),
     )
     if not question.in_place or beside.log_dir is None:
         yield plan
@@ -376,6 +380,11 @@ def _notes(
         yield PlanNote.FORGOTTEN(count=producers)
     if log_start_line is not None:
         yield PlanNote.NEEDS_LINE(start=log_start_line)
+
+
+def _notes_on_erased(erased: Iterable[ErasedWitness], question: TransplantQuestion) -> Iterator[Reason]:
+    note = PlanNote.ERASES_WITNESS if question.in_place else PlanNote.LEAVES_WITNESS
+    yield from (note(first=each.first_offset, last=each.last_offset, name=each.told_by) for each in erased)
 
 
 # A whole log dir: for a clone from copies of all disks. A broker knows its cluster by meta.properties alone

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from msgspec import UNSET, Struct, UnsetType, field
-from msgspec.structs import astuple
 
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import Content
@@ -31,8 +30,7 @@ from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
-from klogtool.log.probing import Probe
-from klogtool.log.proving import RowPool, walk_proved
+from klogtool.verify.swap_records import LogEntries, SwapRecords, compare_records, walk_rows
 
 _WIDTH = len(FACTS)
 _COLUMNS = [
@@ -135,13 +133,27 @@ def find_lost_by_swap(
     for name in gone:
         own = read[name]
         data.add_all(own.data)
-        holes = [hole for first, last in own.all.ranges for hole in there.holes(max(first, log_start_offset), last)]
+        holes = _lacking(read, logs.values(), there, name, log_start_offset).ranges
         holes = list(_not_in(read, left, holes)) if holes else holes
         cleaning = find_cleaning(read, swaps, name) if holes and name in replaced else None
         _share(holes, cleaning, is_compacted, sure, doubtful)
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
     return LostBySwap(tuple(sure.ranges), tuple(doubtful.ranges))
+
+
+def _lacking(read: ReadLogs, swaps: Iterable[str], there: Offsets, name: str, log_start_offset: int) -> Offsets:
+    """Return the offsets of a replaced segment that no swap has, or under which one has another record."""
+    result, own = Offsets(), read[name].all
+    for first, last in own.ranges:
+        for hole in there.holes(max(first, log_start_offset), last):
+            result.add(*hole)
+    for swap in swaps:
+        if any(own.overlaps(*span) for span in read[swap].all.ranges):
+            for first, last in read.compare(swap, name).others.ranges:
+                if log_start_offset <= last:
+                    result.add(max(first, log_start_offset), last)
+    return result
 
 
 def _is_log(name: str, suffix: str) -> bool:
@@ -186,7 +198,7 @@ def _not_in(read: ReadLogs, names: Iterable[str], holes: Sequence[tuple[int, int
 def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -> Cleaning | None:
     """Return the cleaned segment that replaces the segment `name`. swaps: base offset and name of each, ascending.
 
-    None: there is no such segment, or it is only a part of this one, which no cleaner makes.
+    None: there is no such segment, it is only a part of this one, which no cleaner makes, or it has other records.
     """
     following = bisect_right(swaps, parse_file_name(name).base_offset or 0, key=itemgetter(0))
     if not following:
@@ -196,6 +208,8 @@ def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -
     with ContentFile("", contents[0]) as swap, ContentFile("", contents[1]) as replaced:
         if replaced.begins_with(swap):
             return None
+    if not read.compare(swapped, name).is_part:
+        return None
     offsets = read[swapped]
     if not offsets.is_whole:
         return Cleaning(base, -1, has_gaps=False)
@@ -207,17 +221,32 @@ def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -
 
 
 class ReadLogs:
-    """The offsets of the logs of a partition dir, by their names. Each is read once, when it is needed."""
+    """The offsets of the logs of a partition dir, by their names, and two of them compared. Each is read once, when it
+    is needed."""
 
     def __init__(self, files: Mapping[str, DraftFile]) -> None:
         self.files = files
         self._read: dict[str, LogOffsets] = {}
+        self._entries: dict[str, LogEntries] = {}
+        self._compared: dict[tuple[str, str], SwapRecords] = {}
 
     def __getitem__(self, name: str) -> LogOffsets:
         """Return the offsets of a log. Raises Unreadable."""
         if name not in self._read:
             self._read[name] = offsets_in_log(self.files[name].content)
         return self._read[name]
+
+    def compare(self, swapped: str, name: str) -> SwapRecords:
+        """Compare what a swapped segment has with what a segment has that it replaces. Raises Unreadable."""
+        contents = self.files[swapped].content, self.files[name].content
+        if (swapped, name) not in self._compared:
+            with ContentFile("", contents[0]) as swap, ContentFile("", contents[1]) as replaced:
+                for each, file in ((swapped, swap), (name, replaced)):
+                    if each not in self._entries:
+                        self._entries[each] = LogEntries(file)
+                its, theirs = self._entries[swapped], self._entries[name]
+                self._compared[swapped, name] = compare_records(swap, its, replaced, theirs)
+        return self._compared[swapped, name]
 
 
 class LogOffsets(Struct):
@@ -238,20 +267,9 @@ def offsets_in_log(content: Content) -> LogOffsets:
     """Return the offsets of a log, also behind damage. Raises Unreadable."""
     result = LogOffsets()
     with ContentFile("", content) as file:
-        probe, pool, at = Probe(file, end=file.size, lowest=0), RowPool(), 0
-        while at < file.size:
-            for proved in walk_proved(file, at, pool, end=file.size):
-                for rows, count in proved.rows:
-                    _add_rows(file, rows[: count * _WIDTH], result)
-                at = proved.reached
-            if at >= file.size:
-                break
-            judged = probe.judge(at, deep=True)
-            if judged is not None and judged.is_readable:
-                _add_rows(file, array("q", astuple(judged.facts)), result)
-            result.is_whole = result.is_whole and judged is not None and judged.is_sound
-            following = probe.next_readable(at) if judged is None else judged.facts.end
-            at = file.size if following is None else following
+        for rows, stop, is_sound in walk_rows(file):
+            _add_rows(file, rows[:stop], result)
+            result.is_whole = result.is_whole and is_sound
     return result
 
 

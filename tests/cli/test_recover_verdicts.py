@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 from damage import flip_bit, overwrite, tear_at
+from raw_batches import build_batch
 from running import FIXTURES, Done, run_here
 from working import NOW_MS, WORK, put_input, words_of
+
+from klogtool.format.batch import Record
 
 SOURCE = FIXTURES / "transactions" / "logdir"
 END, BASE = 62, 38  # of t-0: its end, and the base offset of its active segment
@@ -361,6 +364,14 @@ def first_batch(log: pathlib.Path) -> bytes:
     return data[: 12 + int.from_bytes(data[8:12], "big")]
 
 
+def of_another_partition(first: int, last: int) -> bytes:
+    """Batches of two records, as another topic has them."""
+    pairs = ((offset, min(offset + 1, last)) for offset in range(first, last + 1, 2))
+    return b"".join(
+        build_batch(Record(offset, 0, b"key", b"other") for offset in range(start, end + 1)) for start, end in pairs
+    )
+
+
 # What a .swap file of segment 7 has in place of it.
 OTHER: Mapping[str, Callable[[pathlib.Path], bytes]] = {
     "nothing": lambda _: b"",
@@ -404,6 +415,22 @@ def test_a_swap_file_of_a_cleaning_costs_nothing(log_dir: pathlib.Path, config: 
     assert "lost_by_swap" not in answer
     assert claimed(log_dir, *config)["records"] == 0
     assert "would be lost" not in run(log_dir, "verify", "logs/t-0", *config).out.decode()
+
+
+@pytest.mark.parametrize("config", [COMPACT, DELETE, ()], ids=["compacted", "deleted", "unknown"])
+def test_a_swap_file_of_another_partition_costs_all_that_it_replaces(
+    log_dir: pathlib.Path, config: tuple[str, ...]
+) -> None:
+    """A cleaning leaves records out, and makes none. A judge's broker served none of 67, and "0 are lost" was said."""
+    swap(log_dir, 7, 0)
+    (log_dir / "t-0" / (name_of(7) + ".swap")).write_bytes(of_another_partition(7, 30))
+    status, lines, answer = recover(log_dir, *config)
+    assert (status, answer["lost_by_swap"]) == (1, {"first_offset": 7, "last_offset": 35})
+    assert lines[0].startswith("t-0: LOSES offsets 7 to 35: ")
+    ranges = claimed(log_dir, *config)["ranges"]  # without some markers, which are no records
+    assert (claimed(log_dir, *config)["records"], ranges[0][0], ranges[-1][1]) == (25, 8, 35)
+    shown = " ".join(run(log_dir, "verify", "logs/t-0", *config).out.decode().split())
+    assert "offsets 7 to 35 would be lost" in shown
 
 
 def clean(log_dir: pathlib.Path) -> None:

@@ -36,6 +36,7 @@ PASSING = (".deleted",)
 # notes its epoch.
 KEPT = (".log", ".txnindex", ".snapshot", "partition.metadata")
 
+EPOCHS = "leader-epoch-checkpoint"
 OFFSET_DIGITS = 20
 LOADED_TELLS = (*Loaded._fields, "deleted", "renamed", "rewritten")
 HIGHEST = 1 << 62  # no log reaches this offset: a number above it is a mistake
@@ -88,7 +89,7 @@ def _reaches_in(path: Path) -> dict[str, int]:
     """How far the log reached by the newest producer snapshot, and by the newest leader epoch."""
     names = (file.stem for file in path.glob("*.snapshot") if file.is_file())
     snapshots = [int(name) for name in names if len(name) == OFFSET_DIGITS and name.isdigit()]
-    return {"snapshot": max(snapshots, default=0), "leader epoch": _last_epoch_start(path / "leader-epoch-checkpoint")}
+    return {"snapshot": max(snapshots, default=0), "leader epoch": _last_epoch_start(path / EPOCHS)}
 
 
 def _last_epoch_start(file: Path) -> int:
@@ -265,7 +266,9 @@ def _about_files(
         gone = {name for name in before if name not in after and not name.endswith(PASSING)}
         claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
         made_again = claimed & after.keys() if is_written else set()  # an index, where the log was rolled
-        if gone != claimed - made_again:
+        # A leader notes its epoch after the start, through this file.
+        noted = {f"{EPOCHS}.tmp"} if before.get(EPOCHS) != after.get(EPOCHS) else set()
+        if gone - noted != claimed - made_again - noted:
             yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
     if unnamed := [name for name in claim.renamed or () if name.removesuffix(".swap") not in after]:
         yield differ("RENAMED", f"claim: {unnamed}; there is no such file without .swap")

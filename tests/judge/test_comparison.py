@@ -28,7 +28,7 @@ from klogtool.doctor.claims import (
 from .__main__ import Tally, judged_by
 from .cases import Outcome
 from .claims import Claims
-from .comparison import Before, Difference, _last_epoch_start, before_start, differences
+from .comparison import EPOCHS, Before, Difference, _last_epoch_start, before_start, differences
 from .cures import _chosen
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
@@ -111,6 +111,15 @@ def test_a_false_claim_about_a_partition_is_found(kind: str, changed: dict[str, 
 )
 def test_what_is_said_to_be_unknown_is_not_false(unknown: dict[str, object]) -> None:
     assert kinds(claims(msgspec.structs.replace(TRUE, **unknown)), truth()) == []
+
+
+@pytest.mark.parametrize("epochs", [1, 2], ids=["as it was", "noted"])
+def test_what_a_leader_notes_its_epoch_through_is_gone_after_the_start(epochs: int) -> None:
+    left = dataclasses.replace(BEFORE, files={**BEFORE.files, EPOCHS: 1, f"{EPOCHS}.tmp": 1})
+    did = truth()
+    did.files[FOLDER][EPOCHS] = epochs
+    found = [each.kind for each in differences(claims(), did, {FOLDER: left})]
+    assert found == (["DELETED"] if epochs == 1 else [])
 
 
 NOT_LOADED = {
