@@ -59,7 +59,8 @@ NOT_HERE = {
     "transaction",
     "from",
     "producer_id",
-}  # of a call that is refused; the type of other lines; of --replica; of `pending`
+    "erased",
+}  # of a call that is refused; the type of other lines; of --replica; of `pending`; of a copy with gaps
 
 
 def table(heading: str) -> Iterator[list[str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from msgspec.structs import asdict, replace
@@ -158,9 +159,7 @@ def move_away(
 def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to move the worse copy away. It may have records that the other one lacks."""
     own = Partition(point.path)
-    key = own.topic_partition, own.state
-    twins = [p.path for p in patient.partitions() if (p.topic_partition, p.state) == key and p.path != own.path]
-    for twin in twins[:1]:
+    for twin in islice(_twins(own, patient), 1):
         worse, better = worse_and_better(twin, own.path)
         is_kept = has_all_of(Partition(better), Partition(worse))
         title = (AdviceCause.COPY_AWAY if is_kept else AdviceCause.SHORTER_COPY_AWAY)(other=quoted(better))
@@ -168,6 +167,12 @@ def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
         lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
         option = move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
         yield _losing_nothing(option) if is_kept else option
+
+
+def _twins(own: Partition, patient: Patient) -> Iterator[str]:
+    """Yield the other folders of a partition, as far as they are in the same state."""
+    key = own.topic_partition, own.state
+    yield from (p.path for p in patient.partitions() if (p.topic_partition, p.state) == key and p.path != own.path)
 
 
 def _dropped_lines(partition: Partition, patient: Patient) -> Iterator[Edit]:
@@ -239,9 +244,9 @@ def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def moving_in_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that lie in the log dir itself."""
-    name = os.path.basename(point.path)
-    for misplaced in find_misplaced(LogDir(patient.log_dir_of(point.path))):
-        if misplaced.of == (name,):
+    name, log_dir = os.path.basename(point.path), patient.log_dir_of(point.path)
+    for misplaced in find_misplaced(map(LogDir, patient.log_dirs)):
+        if (misplaced.log_dir, misplaced.of) == (log_dir, (name,)):
             yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=misplaced.cure), AdviceCause.MOVE_IN())
 
 
@@ -408,6 +413,9 @@ def stray_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a partition the topic id that the cluster has. With another id before, the records may
     be those of an older topic of that name."""
     partition = Partition(point.path)
+    if any(_twins(partition, patient)):
+        yield from _duplicate(point, patient)
+        return
     has_other = os.path.lexists(os.path.join(point.path, FileKind.PARTITION_METADATA.value))
     strategy = Strategy.MAY_DIVERGE if has_other else Strategy.NOTHING_LOST
     yield from _write_topic_id(partition, point.path, patient, strategy)

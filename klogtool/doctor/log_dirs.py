@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from klogtool.broker.circumstances import listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -40,6 +41,7 @@ from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.misplaced import find_misplaced
 from klogtool.verify.verify_checkpoints import read_stated
 
+Current: TypeAlias = Mapping[TopicPartition | None, Sequence[Partition]]  # of all log dirs, without -future folders
 _CLEANER = FileKind.CLEANER_CHECKPOINT
 
 
@@ -63,12 +65,7 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
 
 def walk_misplaced(patient: Patient) -> Iterator[Ahead]:
     """Yield the segments that lie where no broker looks. Raises Unreadable."""
-    everywhere = [each for path in patient.log_dirs for each in find_misplaced(LogDir(path))]
-    seen = set[str]()  # log dirs of one file system have one lost+found
-    for misplaced in sorted(everywhere, key=lambda each: (not each.is_lacked, not each.of)):
-        if seen.issuperset(misplaced.paths):
-            continue
-        seen.update(misplaced.paths)
+    for misplaced in find_misplaced(map(LogDir, patient.log_dirs)):
         looks = len(misplaced.of) != 1
         yield Ahead(
             misplaced.paths[0],
@@ -163,58 +160,66 @@ def _is_assigned_here(partition: Partition, cluster: Cluster) -> bool | None:
     return None if assigned is None else assigned == cluster.directories.get(os.path.dirname(partition.path))
 
 
-def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:
-    """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
-    all log dirs: a -future folder beside one of them hides nothing."""
-    stray = _find_stray(partition, cluster)
-    if stray is None or partition.state.is_current or partition.topic_partition not in current:
-        return stray
-    return replace(stray, is_hidden=False, severity=Severity.WARNING)
+def is_stray(partition: Partition, cluster: Cluster) -> bool:
+    """Return whether a broker would set the partition dir aside."""
+    return _why_stray(partition, cluster) is not None
 
 
-def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
+def find_stray(partition: Partition, cluster: Cluster, current: Current) -> Ahead | None:
+    """Return the point if a broker would set the partition dir aside; None if it keeps it. A folder beside one that is
+    served and has all of it hides nothing, nor does a -future folder beside one."""
+    stray = _why_stray(partition, cluster)
+    if stray is None:
+        return None
+    beside = [each for each in current.get(partition.topic_partition, ()) if each.path != partition.path]
+    served = next((each for each in beside if not is_stray(each, cluster)), None)
+    size, is_current = find_log_bytes(partition), partition.state.is_current
+    is_lost = bool(size) and (stray.is_known or is_forgotten(cluster))
+    detail = (AheadCause.STRAY_REPLACED if stray.is_known else AheadCause.STRAY)(why=stray.why, size=size)
+    if is_current and served is not None:
+        detail = AheadCause.STRAY_TWIN(why=stray.why, size=size, served=served.path)
+    if is_current and (served is None or not has_all_of(served, partition)):
+        beside = []
+    is_hidden = is_lost and not beside
+    severity = Severity.ERROR if is_hidden else Severity.WARNING
+    return Ahead(partition.path, What.STRAY, detail, lost_bytes=size, is_hidden=is_hidden, severity=severity)
+
+
+class _Stray(Struct, frozen=True):
+    """Why a partition dir is set aside. is_known: the cluster has a topic of this name, so an empty partition takes its
+    place, unless another folder has that."""
+
+    why: Reason
+    is_known: bool = False
+
+
+def _why_stray(partition: Partition, cluster: Cluster) -> _Stray | None:
     if not partition.state.is_live or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
         return None
     has_id = os.path.exists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value))
     if not has_id and os.path.isdir(partition.path):  # else it was deleted, or moved
         is_known = cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
-        return _stray(partition, cluster, AheadCause.NO_TOPIC_ID(), is_known=is_known)
+        return _Stray(AheadCause.NO_TOPIC_ID(), is_known)
     topic_id = read_topic_id(partition)
     if cluster.metadata is None or topic_id is None:  # an unreadable file stops the start, which is reported
         return None
     return _judge_id(partition, topic_id, cluster)
 
 
-def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | None:
+def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> _Stray | None:
     identity, number = cluster.topics.judge(partition.topic or "", topic_id), partition.partition or 0
     if identity.kind is IdentityKind.UNKNOWN:
-        return _stray(partition, cluster, AheadCause.UNKNOWN_ID(topic_id=topic_id), is_known=False)
+        return _Stray(AheadCause.UNKNOWN_ID(topic_id=topic_id))
     if identity.kind is IdentityKind.REPLACED:
         wanted = str(identity.id_of_name)
-        why = AheadCause.OTHER_ID(topic_id=topic_id, topic=str(partition.topic), wanted=wanted)
-        return _stray(partition, cluster, why, is_known=True)
+        return _Stray(AheadCause.OTHER_ID(topic_id=topic_id, topic=str(partition.topic), wanted=wanted), is_known=True)
     replicas = cluster.replicas_of(topic_id, number)
     if replicas is None:
-        why = AheadCause.NO_SUCH_PARTITION(topic=str(identity.topic_of_id), partition=str(partition.partition))
-        return _stray(partition, cluster, why, is_known=False)
+        topic = str(identity.topic_of_id)
+        return _Stray(AheadCause.NO_SUCH_PARTITION(topic=topic, partition=str(partition.partition)))
     if cluster.node_id is not None and cluster.node_id not in replicas.brokers:
-        why = AheadCause.NO_REPLICA(brokers=tuple(replicas.brokers), broker=cluster.node_id)
-        return _stray(partition, cluster, why, is_known=False)
+        return _Stray(AheadCause.NO_REPLICA(brokers=tuple(replicas.brokers), broker=cluster.node_id))
     return None
-
-
-def _stray(partition: Partition, cluster: Cluster, why: Reason, *, is_known: bool) -> Ahead:
-    """is_known: the cluster has a topic of this name, so an empty partition takes the place of this one."""
-    size = find_log_bytes(partition)
-    is_lost = is_known or is_forgotten(cluster)
-    return Ahead(
-        partition.path,
-        What.STRAY,
-        (AheadCause.STRAY_REPLACED if is_known else AheadCause.STRAY)(why=why, size=size),
-        lost_bytes=size,
-        is_hidden=bool(size) and is_lost,
-        severity=Severity.ERROR if size and is_lost else Severity.WARNING,
-    )
 
 
 def is_forgotten(cluster: Cluster) -> bool:

@@ -8,7 +8,7 @@ partition is rehearsed as if nothing else was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
 from msgspec import Struct
@@ -42,8 +42,10 @@ from klogtool.doctor.forgotten_segments import walk_forgotten_notes, walk_forgot
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.log_dirs import (
+    Current,
     find_stray,
     is_forgotten,
+    is_stray,
     walk_log_dir_points,
     walk_misplaced,
     walk_promoted,
@@ -142,11 +144,15 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
     is_copy = may_be_copy(named, how.circumstances)
     cluster = read_cluster(log_dirs, how.circumstances)
-    points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances, named)))
+    problems = find_start_problems(log_dirs, how.circumstances, named, lambda one: is_stray(one, cluster))
+    points = absent + tuple(map(ahead_at_stop, problems))
     first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
-    current = {partition.topic_partition for partition in folders if partition.state.is_current}
+    current: dict[TopicPartition | None, list[Partition]] = {}
+    for partition in folders:
+        if partition.state.is_current:
+            current.setdefault(partition.topic_partition, []).append(partition)
     rehearsed = tuple(each for path in log_dirs for each in _rehearse_log_dir(path, how, cluster, held, current))
     return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed, is_copy)
 
@@ -336,7 +342,7 @@ def _price(option: Option) -> tuple[bool, int, int]:
 
 
 def _rehearse_log_dir(
-    path: str, how: Examination, cluster: Cluster, held: set[str], current: Collection[TopicPartition | None]
+    path: str, how: Examination, cluster: Cluster, held: set[str], current: Current
 ) -> Iterator[Rehearsed]:
     """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
     loaded. current: the partitions of all log dirs."""

@@ -35,10 +35,11 @@ class ErasedWitnesses(Result, frozen=True):
 def find_erased_witnesses(log: LogParts, log_end_offset: int) -> list[ErasedWitness]:
     """Return what nothing shows any more to be missing: gaps, if all of the log was loaded, and what is behind its end.
     log: its draft is as the plan leaves it."""
-    return [*(_gaps(log) if isinstance(log, LoadedLog) else ()), *_behind_end(log, log_end_offset)]
+    return [*(walk_erased_gaps(log) if isinstance(log, LoadedLog) else ()), *_behind_end(log, log_end_offset)]
 
 
-def _gaps(log: LoadedLog) -> Iterator[ErasedWitness]:
+def walk_erased_gaps(log: LoadedLog) -> Iterator[ErasedWitness]:
+    """Yield the gaps of which nothing tells any more."""
     compaction = log.terms.compaction
     for gap in with_erased(log, find_gaps(log, compaction), compaction):
         if gap.erased and gap.told_by is not None:

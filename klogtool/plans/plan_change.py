@@ -31,7 +31,7 @@ from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
 from klogtool.plans.recover_answer import losses_of_loading
-from klogtool.plans.recover_gaps import Gap, find_gaps, with_erased
+from klogtool.plans.recover_gaps import Gap, find_gaps, find_perhaps_missing, with_erased
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import ChangeResult, LogState
 from klogtool.verify.only_copies import find_orphans
@@ -115,6 +115,7 @@ def plan_draft(
         losses = losses_of_loading(log, behind)
         lacking = None if behind is None else behind.reason(log.log_end_offset)
         gaps = find_gaps(log, compaction) if _may_erase(command, log) else []
+        perhaps = find_perhaps_missing(log, gaps, compaction)
         start, end = log.log_start_offset, log.log_end_offset
         unserved = tuple(_note_on_remote(log))
         changed = change(log)
@@ -136,6 +137,8 @@ def plan_draft(
     losses = replace(losses, missing=list(erased) or UNSET)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *unserved, *_note_on_line(log))
+    if is_cleaned:  # which explains what is missing
+        notes += tuple(PlanNote.ERASES_DOUBT(first=first, last=last) for first, last in perhaps)
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 

@@ -55,7 +55,7 @@ def recovery_of(
     whether somebody says the topic's `index.interval.bytes`. could_be_known: whether a log dir could have it."""
     report, loses_records, loss = log.report, *_loss(log)
     missing = with_erased(log, find_gaps(log, log.terms.compaction), log.terms.compaction)
-    perhaps = [OffsetSpan(*span) for span in find_perhaps_missing(log, missing)]
+    perhaps = [OffsetSpan(*span) for span in find_perhaps_missing(log, missing, log.terms.compaction)]
     may_lose = None if is_interval_known else find_may_lose(log, loss.lost)
     is_guessed = not is_interval_known and could_be_known and _makes_entries(log)
     return Recovery(

@@ -90,13 +90,13 @@ def _loaded_again(log: LoadedLog) -> LoadedLog:
     return LoadedLog(draft, replace(log.terms, is_clean=True), jobs=log.jobs)
 
 
-def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap]) -> list[tuple[int, int]]:
-    """Return the offsets before the first segment that retention deleted, or somebody, without these gaps. Raises
-    Unreadable."""
+def find_perhaps_missing(log: LoadedLog, gaps: Sequence[Gap], compaction: Reason | None) -> list[tuple[int, int]]:
+    """Return the offsets before the first segment that retention deleted, or somebody, without these gaps. compaction:
+    as in `find_gaps`. Raises Unreadable."""
     if log.report.below_start:
         return []
     first, known = log.segments.first, Offsets()
-    spans = find_lost_start(log.draft.before, log.terms, first.base_offset)
+    spans = find_lost_start(log.draft.before, replace(log.terms, compaction=compaction), first.base_offset)
     for gap in gaps:
         known.add(gap.first_offset, gap.last_offset)
     if spans and (begins := _first_offset(first)) < first.base_offset:

@@ -68,7 +68,7 @@ from klogtool.salvage.holes import (
     walk_gaps,
 )
 from klogtool.salvage.loadable import Loadable, Unloadable, load
-from klogtool.salvage.losses import Loss, losses, with_own_offsets
+from klogtool.salvage.losses import Loss, losses, walk_only_left, with_own_offsets
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 from klogtool.verify.lost_start import find_lost_start
@@ -186,6 +186,8 @@ class _Salvage:
             raise KlogError("no segment is in it, and no replica has one", path=self._path)
         segments, loadable = self._load(kept)
         lost = self._losses(kept)
+        only_left = list(walk_only_left(self._files, kept.runs(), lost, self._evidence))
+        lost += [left.loss for left in only_left]
         salvaged = Salvaged(
             self._files,
             self._replicas,
@@ -197,6 +199,7 @@ class _Salvage:
             loadable,
             lost,
             list(_walk_unknown(perhaps, kept.runs(), lost)),
+            only_left,
         )
         return Plan(
             COMMAND,

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.causes import Reason, Text
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import SizedVerdict
 from klogtool.plans.recover_result import OffsetSpan
@@ -18,12 +18,11 @@ from klogtool.plans.results import Result
 from klogtool.salvage.assembly import NewSegment
 from klogtool.salvage.holes import Filling, Hole, OtherCopy, RefusedBatches
 from klogtool.salvage.loadable import Loadable
-from klogtool.salvage.losses import MISSING, Loss
+from klogtool.salvage.losses import LEFT_OVERS, MISSING, Loss, OnlyLeft
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile
 from klogtool.salvage.stretches import Rejected, Run, Stretch
 
 UNLOADABLE = "unloadable"  # the cause for a sound batch at which a broker would stop
-_LEFTOVERS = (".deleted", ".cleaned")
 
 
 class Salvaged(Struct, frozen=True):
@@ -39,6 +38,7 @@ class Salvaged(Struct, frozen=True):
     loadable: Loadable
     lost: Sequence[Loss]
     perhaps_missing: Sequence[OffsetSpan] = ()
+    only_left: Sequence[OnlyLeft] = ()
 
     @property
     def own_runs(self) -> list[Run]:
@@ -249,8 +249,12 @@ def _notes_on_files(salvaged: Salvaged) -> Iterator[Reason]:
         yield note(file=kind.value, error=reason)
     if metadata.value in now and metadata.value not in salvaged.files.files:
         yield SalvageNote.FROM_REPLICA(file=metadata.value)
+    alone = [left.name for left in salvaged.only_left]
+    for left in salvaged.only_left:
+        suffix = parse_file_name(left.name).suffix
+        yield SalvageNote.ONLY_LEFT(file=left.name, first=left.first_offset, last=left.last_offset, suffix=suffix)
     for name in salvaged.files.names():
-        if name.kind is FileKind.LOG and name.suffix in _LEFTOVERS:
+        if name.kind is FileKind.LOG and name.suffix in LEFT_OVERS and name.name not in alone:
             yield SalvageNote.ASIDE(file=name.name)
 
 

@@ -43,13 +43,14 @@ from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
-from klogtool.plans.erased_witness import ErasedWitness, find_erased_witnesses
+from klogtool.plans.erased_witness import ErasedWitness, walk_erased_gaps
 from klogtool.plans.node_ids import NewIds, parse_node_ids, plan_metadata
 from klogtool.plans.plan import Plan, SizedVerdict, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.quorum_voters import VotersQuestion
 from klogtool.plans.quorum_voters import decide as decide_voters
 from klogtool.plans.recover_answer import losses_of_loading
+from klogtool.plans.recover_gaps import find_gaps, find_perhaps_missing
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
 from klogtool.plans.salvage import order_steps
@@ -165,7 +166,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     draft = Draft.of(path)
     draft.make_spool = make_spool
     facts, source_id = facts_of(draft), Partition(path).topic_id
-    log = _recovered(draft, path, question)
+    log, erased, doubtful = _recovered(draft, path, question)
     open_txns = len(log.producers.ongoing_txns)
     if open_txns and not (question.keep_producers or question.forget_open or question.check):
         raise Refused(
@@ -184,7 +185,6 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         _forget_producers(draft, end)
     if topic_id is not None:
         draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
-    erased = find_erased_witnesses(log, end)
     result = TransplantResult(
         topic,
         number,
@@ -208,7 +208,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         order_steps(draft),
         tuple(_verdicts(draft, changed)),
         result,
-        (*_notes(open_txns, producers, question, log_start_line), *_notes_on_erased(erased, question)),
+        (*_notes(open_txns, producers, question, log_start_line), *_notes_on_missing(erased, doubtful, question)),
     )
     if not question.in_place or beside.log_dir is None:
         yield plan
@@ -278,19 +278,32 @@ def _topic_id(
     return known, None if known is None else TopicIdCause.BY(where=where, log_dir=str(log_dir))
 
 
-def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedLog:
-    """Load the log as after a kill, from its first byte. Raises Refused if that loses records."""
-    circumstances = replace(question.circumstances, recovery_point=0, last_stop=UNCLEAN)
+def _recovered(
+    draft: Draft, path: str, question: TransplantQuestion
+) -> tuple[LoadedLog, list[ErasedWitness], list[tuple[int, int]]]:
+    """Load the log as after a kill, from its first byte; also return what is missing and nothing tells of any more, and
+    offsets before the log that may have been lost. Raises Refused if that loses records."""
+    known = terms_of(path, replace(question.circumstances, recovery_point=0, last_stop=UNCLEAN))
     # Records that are only in remote storage do not come along.
-    terms = replace(terms_of(path, circumstances), is_clean=False, is_tiered=False)
+    terms = replace(known, is_clean=False, is_tiered=False)
     log = LoadedLog(draft, terms, jobs=question.threads)
     behind = find_behind_end(log)
     if losses_of_loading(log, behind).loses:
         said = RecoverCause.LOSES() if behind is None else behind.reason(log.log_end_offset)
         raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=str(salvage(path)))
+    gaps = find_gaps(log, terms.compaction)
+    for gap in gaps:
+        if gap.is_left_over:
+            raise Refused(
+                f"damaged, so it is not transplanted: {gap.told_by} alone has offsets {gap.first_offset} to "
+                f"{gap.last_offset}",
+                path=path,
+                cure=str(salvage(path)),
+            )
     _check_order(log, path)
+    doubtful = [] if known.is_tiered else find_perhaps_missing(log, gaps, terms.compaction)
     log.run_scheduled()
-    return log
+    return log, list(walk_erased_gaps(log)), doubtful
 
 
 def _check_order(log: LoadedLog, path: str) -> None:
@@ -382,9 +395,12 @@ def _notes(
         yield PlanNote.NEEDS_LINE(start=log_start_line)
 
 
-def _notes_on_erased(erased: Iterable[ErasedWitness], question: TransplantQuestion) -> Iterator[Reason]:
+def _notes_on_missing(
+    erased: Iterable[ErasedWitness], doubtful: Iterable[tuple[int, int]], question: TransplantQuestion
+) -> Iterator[Reason]:
     note = PlanNote.ERASES_WITNESS if question.in_place else PlanNote.LEAVES_WITNESS
     yield from (note(first=each.first_offset, last=each.last_offset, name=each.told_by) for each in erased)
+    yield from (PlanNote.ERASES_DOUBT(first=first, last=last) for first, last in doubtful)
 
 
 # A whole log dir: for a clone from copies of all disks. A broker knows its cluster by meta.properties alone

@@ -7,14 +7,22 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import CLEANED
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.offset_ranges import Offsets
 from klogtool.salvage.holes import Hole, SideFileEvidence, is_between_segments, is_evident, parts_left
+from klogtool.salvage.partition_files import PartitionFiles
 from klogtool.salvage.stretches import Rejected, Run, Stretch
 from klogtool.verify.findings import Kind
+from klogtool.verify.only_copies import KnownLog, not_meant_to_go
+from klogtool.verify.swaps import offsets_in_log
 
 # With these causes it is not certain that the bytes contained records.
 _MAY_BE_NOTHING = (Kind.ZERO_TAIL, Kind.SEGMENT_OVERLAP)
 MISSING = "segment-missing"
+LEFT_OVERS = (DELETED, CLEANED)
 
 
 Span = tuple[int, int | None]
@@ -72,6 +80,44 @@ def with_own_offsets(losses: Sequence[Loss], stretches: Sequence[Stretch], kept:
     return sorted(
         [*replaced, *(loss for each in own.values() for loss in each)], key=lambda loss: (loss.segment, loss.start)
     )
+
+
+class OnlyLeft(Struct, frozen=True):
+    """Offsets of records that only a left-over has, which a broker deletes: a file of this name."""
+
+    name: str
+    first_offset: int
+    last_offset: int
+
+    @property
+    def loss(self) -> Loss:
+        """As a loss: no segment has them."""
+        return Loss(parse_file_name(self.name).base_offset or 0, 0, 0, self.first_offset, self.last_offset, MISSING)
+
+
+def walk_only_left(
+    files: PartitionFiles, kept: Sequence[Run], known: Sequence[Loss], evidence: SideFileEvidence
+) -> Iterator[OnlyLeft]:
+    """Yield what left-overs of an interrupted cleaning, split or deletion have, and what is neither kept nor known to
+    be lost. A broker may have meant to delete some of it. kept: ascending. Raises Unreadable."""
+    covered = Offsets()
+    covered.add(0, evidence.log_start_offset - 1)
+    for run in kept:
+        covered.add(run.first_offset, run.last_offset)
+    for loss in known:
+        if loss.first_offset is not None:
+            covered.add(loss.first_offset, MAX_LONG if loss.last_offset is None else loss.last_offset)
+    span = KnownLog(kept[0].first_offset, kept[-1].last_offset + 1, (evidence.reaches,)) if kept else None
+    for name in files.names():
+        if name.kind is not FileKind.LOG or name.suffix not in LEFT_OVERS or name.base_offset is None:
+            continue
+        there = offsets_in_log(files.files[name.name].content)
+        offsets = there.all
+        if name.suffix == DELETED:  # of a compacted log, a cleaning replaced it
+            offsets = Offsets() if evidence.is_compacted or span is None else not_meant_to_go(offsets, span)
+        holes = (hole for part in offsets.ranges for hole in covered.holes(*part))
+        # A marker alone is no record.
+        yield from (OnlyLeft(name.name, *hole) for hole in holes if there.data.overlaps(*hole))
 
 
 def _loss(rejected: Rejected, span: Span | None) -> Loss:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
@@ -141,9 +142,23 @@ def names_of_logs(path: str) -> list[str]:
     return [name for name in names_in(path) if is_log_name(name)]
 
 
-def find_misplaced(log_dir: LogDir) -> Iterator[Misplaced]:
+def find_misplaced(log_dirs: Iterable[LogDir]) -> Iterator[Misplaced]:
     """Yield the segments that have records and lie where no broker looks, but not what a partition dir has as well.
-    Raises Unreadable."""
+    Log dirs of one file system have one lost+found: what lies there is of the partition that lacks it, or else of the
+    one that it may be of. Raises Unreadable."""
+    seen = set[str]()
+    everywhere = [each for log_dir in log_dirs for each in _find_misplaced(log_dir)]
+    for each in sorted(everywhere, key=lambda each: (not each.is_lacked, not each.of)):
+        left = [(path, name) for path, name in zip(each.paths, each.names, strict=True) if path not in seen]
+        seen.update(each.paths)
+        if len(left) == len(each.paths):
+            yield each
+        elif left:
+            paths, names = zip(*left, strict=True)
+            yield replace(each, paths=paths, names=names, next_offset=max(map(find_next_offset, paths)))
+
+
+def _find_misplaced(log_dir: LogDir) -> Iterator[Misplaced]:
     names = names_of_logs(log_dir.path)[:MOST_LOGS]
     own = [_log_of(os.path.join(log_dir.path, name), parse_file_name(name).base_offset or 0) for name in names]
     recovered = list(islice(_walk_recovered(log_dir.path), MOST_LOGS))

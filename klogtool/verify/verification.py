@@ -43,7 +43,7 @@ from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
 from klogtool.verify.lost_start import find_lost_start
-from klogtool.verify.misplaced import find_misplaced
+from klogtool.verify.misplaced import Misplaced, find_misplaced
 from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.swaps import JudgedSwaps, LogOffsets, SwapTerms, judge_swaps, offsets_in_log
@@ -204,9 +204,9 @@ def verify(
     return _Verification(opened, options, elsewhere).run()
 
 
-def _put_back_first(log_dir: LogDir, ends: Sequence[PartitionEnds]) -> Sequence[PartitionEnds]:
-    """Return the ends; segments that lie in the log dir itself come back first of all."""
-    cures = {each.of[0]: each.cure for each in find_misplaced(log_dir) if each.is_lacked and len(each.of) == 1}
+def _put_back_first(misplaced: Iterable[Misplaced], ends: Sequence[PartitionEnds]) -> Sequence[PartitionEnds]:
+    """Return the ends; segments that lie in the log dir itself, or in lost+found, come back first of all."""
+    cures = {each.of[0]: each.cure for each in misplaced if each.is_lacked and len(each.of) == 1}
     each = [(end, cures.get(os.path.basename(end.partition.path))) for end in ends]
     return [end if cure is None else replace(end, put_back=cure) for end, cure in each]
 
@@ -283,8 +283,10 @@ class _Verification:
         for path in self._root_files:
             yield from _verify_root_file(path)
         yield from self._partitions()
+        misplaced = list(find_misplaced(self._log_dirs))
         for log_dir in self._log_dirs:
-            yield from verify_against_logs(log_dir, _put_back_first(log_dir, self._ends[log_dir.path]))
+            of_it = [each for each in misplaced if each.log_dir == log_dir.path]
+            yield from verify_against_logs(log_dir, _put_back_first(of_it, self._ends[log_dir.path]))
         if self._log_dirs:
             ids = None if self._metadata is None else _topic_ids(self._metadata)
             yield from verify_topic_ids(self._verified, ids)

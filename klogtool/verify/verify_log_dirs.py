@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from klogtool.verify.cures import move_out, parent_of, remarked
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
-from klogtool.verify.misplaced import find_misplaced
+from klogtool.verify.misplaced import Misplaced, find_misplaced
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
@@ -42,21 +42,34 @@ DIRECTORY_ID = "directory_id"  # the field of a finding
 NO_READABLE = "No readable meta.properties files found."
 WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
 MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that it moves
+_METADATA = FileKind.PARTITION_METADATA.value
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 
 
+def lacks_topic_id(partition: Partition) -> bool:
+    """Return whether a partition dir lies in a log dir of a broker with topic ids, and has no partition.metadata."""
+    beside = LogDir(os.path.dirname(partition.path))
+    return knows_topic_ids(beside) and not os.path.lexists(os.path.join(partition.path, _METADATA))
+
+
 def verify_log_dirs(
-    log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES, *, may_be_copy: bool = False
+    log_dirs: Sequence[LogDir],
+    rules: Rules = REFERENCE_RULES,
+    *,
+    may_be_copy: bool = False,
+    is_stray: Callable[[Partition], bool] = lacks_topic_id,
 ) -> Iterator[Finding]:
     """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions.
 
     rules: those of the release whose words an exception has. may_be_copy: the log dir may be a copy of partition dirs,
-    which has no meta.properties, and which no broker uses.
+    which has no meta.properties, and which no broker uses. is_stray: whether a broker sets a partition dir aside: it is
+    no duplicate then.
     """
     identities: dict[str, MetaProperties] = {}
     of_identity = [list(_verify_meta_properties(log_dir, identities, rules)) for log_dir in log_dirs]
+    misplaced = list(find_misplaced(log_dirs))
     for log_dir, findings in zip(log_dirs, of_identity, strict=True):
-        yield from _verify_names(log_dir)
+        yield from _verify_names(log_dir, [each for each in misplaced if each.log_dir == log_dir.path])
         for finding in findings if identities else map(_as_in_all, findings):
             if may_be_copy and finding.id is Kind.META_PROPERTIES_MISSING:
                 finding = replace(finding, stop=None)
@@ -71,7 +84,7 @@ def verify_log_dirs(
             yield from verify_kraft_snapshot(bootstrap)
     yield from _conflicts(identities)
     yield from verify_voters(identities)
-    yield from _duplicates(log_dirs)
+    yield from _duplicates(log_dirs, is_stray)
 
 
 def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
@@ -87,7 +100,7 @@ def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
     return not is_named and not any(os.path.lexists(os.path.join(path, name)) for name in brokers)
 
 
-def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
+def _verify_names(log_dir: LogDir, found_misplaced: Iterable[Misplaced]) -> Iterator[Finding]:
     for name in log_dir.foreign_folders:
         path = os.path.join(log_dir.path, name)
         if not is_visible_to_java(name):
@@ -102,7 +115,7 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
             continue
         cure, stop = _cure_of_folder(log_dir, name), _foreign(path, name)
         yield Finding(Kind.FOREIGN_FOLDER, path, LogDirCause.NO_PARTITION_NAME(), cured_by=cure, stop=stop)
-    misplaced = {path: each for each in find_misplaced(log_dir) for path in each.paths}
+    misplaced = {path: each for each in found_misplaced for path in each.paths}
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
@@ -255,17 +268,18 @@ def _conflict(path: str, reason: Reason, field: str, cure: Reason, message: str)
     return Finding(Kind.META_PROPERTIES_CONFLICT, path, reason, field=field, cured_by=cure, stop=stop)
 
 
-def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
-    owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
-    duplicates: list[tuple[str, Partition]] = []
+def _duplicates(log_dirs: Sequence[LogDir], is_stray: Callable[[Partition], bool]) -> Iterator[Finding]:
+    owners: dict[tuple[TopicPartition | None, PartitionDirState], list[Partition]] = {}
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
-        key = partition.topic_partition, partition.state
         # A broker reads `__cluster_metadata-0` separately, and no other partition of that topic.
-        if not partition.state.is_live or (partition.topic == METADATA_TOPIC and partition.partition != 0):
-            continue
-        owner = owners.setdefault(key, partition.path)
-        if owner != partition.path:
-            duplicates.append((owner, partition))
+        if partition.state.is_live and (partition.topic != METADATA_TOPIC or partition.partition == 0):
+            owners.setdefault((partition.topic_partition, partition.state), []).append(partition)
+    duplicates: list[tuple[str, Partition]] = []
+    for each in owners.values():
+        # A broker sets strays aside before it compares (LogManager.loadLog).
+        is_metadata = each[0].topic == METADATA_TOPIC
+        kept = [one for one in each if is_metadata or not is_stray(one)] if len(each) > 1 else []
+        duplicates += [(kept[0].path, one) for one in kept[1:]]
     # A broker that moves a partition renames two folders, one after the other: between that, or between two listings,
     # both are there. They are looked for again a moment later.
     duplicates = [(owner, partition) for owner, partition in duplicates if _are_there(owner, partition)]

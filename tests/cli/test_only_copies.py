@@ -62,6 +62,27 @@ def test_what_only_a_left_over_has_is_kept_by_cures_in_any_order(seed: int, tmp_
     assert not lost(log_dir)
 
 
+@pytest.mark.some(12)
+@pytest.mark.parametrize("seed", range(60))
+def test_what_salvage_and_transplant_do_not_keep_of_a_left_over_is_told(seed: int, tmp_path: pathlib.Path) -> None:
+    rng, log_dir = random.Random(seed), tmp_path / "logs"
+    shutil.copytree(SOURCE, log_dir)
+    whole = {record for record in readable_records(log_dir) if record[:2] == ("t", 0) and record[4] not in MARKERS}
+    leave_alone(rng, log_dir)
+    now = ("--now", str(NOW_MS))
+    for name in ("kept", "moved"):
+        (tmp_path / name).mkdir()
+    done = run_here(["salvage", "logs/t-0", "--json", *now], tmp_path)
+    assert run_here(["salvage", "logs/t-0", "--output", "kept/t-0", *now], tmp_path).status == done.status
+    (answer,) = (row["answer"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
+    told = {each for loss in answer["lost"] for each in range(loss["first_offset"], loss["last_offset"] + 1)}
+    gone = {record[2] for record in whole - readable_records(tmp_path / "kept")}
+    assert (gone <= told, done.status) == (True, int(bool(told)))
+    put_to = ("--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--output", "moved/t-0", "--forget-open-transactions")
+    if run_here(["transplant", "logs/t-0", *put_to, *now], tmp_path).status == 0:
+        assert {record[2] for record in whole} <= {record[2] for record in readable_records(tmp_path / "moved")}
+
+
 def swap_with_damage(rng: random.Random, log_dir: pathlib.Path) -> None:
     """The only copy of a segment is a `.swap` that a start makes a segment of; one bit of its records is wrong."""
     log = log_dir / "t-0" / f"{rng.choice(BASES[:3]):020d}.log"

@@ -531,6 +531,18 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 t-0 beside t-00": refuses(
         copied(T, "d1/t-00"), "d1/t-00", "Duplicate log directories for t-0 are found in both"
     ),
+    "4 t-0 beside t-00 without partition.metadata": yes(
+        both(copied(T, "d1/t-00"), gone(f"d1/t-00/{PM}")), ("d1/t-00", What.STRAY)
+    ),
+    "4 in two log dirs, one of an older topic": yes(
+        both(copied(T, "d0/t-0"), put(f"d0/t-0/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")), ("d0/t-0", What.STRAY)
+    ),
+    "4 in two log dirs, one without partition.metadata that has more": loses(
+        both(copied(T, "d0/t-0"), gone(f"d0/t-0/{PM}"), gone(side(32, "*"))), ("d0/t-0", What.STRAY), end=32
+    ),
+    "4 three times, one of them without partition.metadata": refuses(
+        both(copied(T, "d0/t-0"), copied(T, "d0/t-00"), gone(f"d0/t-0/{PM}")), T, "Duplicate log directories for t-0"
+    ),
     "4 moved to another log dir": yes(moved(T, "d0/t-0")),
     "4 -future beside the current one": yes(copied(T, f"d0/t-0.{HEX}-future")),
     "4 -future, alone, where it is assigned": yes(moved(T, f"d1/t-0.{HEX}-future")),

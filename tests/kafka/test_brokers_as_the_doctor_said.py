@@ -210,7 +210,9 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
     kept = {row["path"] for row in rows if row["type"] == "partition"}
     absent = [row["path"] for row in of_kind(rows, "absent") if log_dir_in(row["path"]) not in given_up]
     anew |= {Path(path).name for path in absent if path not in kept}
-    anew |= {name for row in of_kind(rows, "stray") if re.fullmatch(r"[tu]-[01]", name := Path(row["path"]).name)}
+    strays = {row["path"] for row in of_kind(rows, "stray")}
+    served = {Path(path).name for path in kept - strays}
+    anew |= {name for path in strays if re.fullmatch(r"[tu]-[01]", name := Path(path).name) and name not in served}
     if of_kind(rows, "misnamed") and not any(row.endswith("/t-0") for row in kept):
         anew.add("t-0")
     found = dict.fromkeys(anew, 0)
@@ -220,7 +222,7 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
         if row["type"] == "partition" and name.endswith("-future") and _plain(name) in map(_plain_of, replaced):
             found[_plain(name)] = row["log_end_offset"]
         is_kept = (
-            row.get("path") not in replaced
+            row.get("path") not in replaced | strays
             and re.fullmatch(r"[tu]-[01]", name)
             and name not in anew
             and log_dir_in(row["path"]) not in given_up

@@ -26,6 +26,7 @@ SPAN = {"first_offset": 5, "last_offset": 9}
         ("retain", {"behind_end": {**SPAN, "told_by": []}}, True),
         ("retain", {"missing": [{**SPAN, "erased": True}]}, True),
         ("rebuild-index", {"erased": [{**SPAN, "told_by": "0.snapshot"}]}, False),
+        ("transplant", {"erased": [{**SPAN, "told_by": "0.index"}]}, False),
         # What may be lost with a new set of voters was confirmed: the command itself ends with 0, and so does apply.
         ("quorum", {"may_lose": True}, False),
     ],

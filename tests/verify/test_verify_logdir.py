@@ -266,3 +266,17 @@ def test_a_stray_may_be_of_another_generation(disks: Path) -> None:
     (ghost,) = disks.glob("d1/ghost-0.*-stray")
     rename(ghost, ghost.name.replace("ghost-0", "t-9"))
     assert found(disks / "d1", disks / "d2") == []
+
+
+@pytest.mark.parametrize("first", ["d1", "d2"])
+def test_what_lost_and_found_has_is_of_the_partition_that_lacks_it(tmp_path: Path, log_dir: Path, first: str) -> None:
+    """Two log dirs of one file system: the finding comes once, not once for each."""
+    disks = [Path(shutil.copytree(log_dir, tmp_path / "disk" / name)) for name in ("d1", "d2")]
+    rename(disks[1] / "t-0", "u-0")
+    log = sorted((disks[0] / "t-0").glob("*.log"))[1]
+    (tmp_path / "disk/lost+found").mkdir()
+    there = Path(shutil.move(log, tmp_path / "disk/lost+found/no-131"))
+    named = sorted(disks, key=lambda disk: disk.name != first)
+    (finding,) = [each for each in run_verify(*named)[0] if each.path == str(there)]
+    assert finding.loses
+    assert f"mv -n {there} {log}" in (finding.cure or "")
