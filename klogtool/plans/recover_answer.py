@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import UNSET
 
@@ -14,12 +14,12 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, build_file_name, is_log_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, find_renamed_log, is_log_name, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
 from klogtool.plans.plan import SegmentVerdict
-from klogtool.plans.recover_gaps import find_gaps, find_perhaps_missing, with_erased
+from klogtool.plans.recover_gaps import Gap, find_gaps, find_perhaps_missing, with_erased
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
@@ -56,6 +56,7 @@ def recovery_of(
     report, loses_records, loss = log.report, *_loss(log)
     missing = with_erased(log, find_gaps(log, log.terms.compaction), log.terms.compaction)
     perhaps = [OffsetSpan(*span) for span in find_perhaps_missing(log, missing, log.terms.compaction)]
+    behind = find_behind_end(log)
     may_lose = None if is_interval_known else find_may_lose(log, loss.lost)
     is_guessed = not is_interval_known and could_be_known and _makes_entries(log)
     return Recovery(
@@ -69,7 +70,7 @@ def recovery_of(
         loss.why,
         log.log_start_offset,
         log.log_end_offset,
-        find_behind_end(log),
+        behind,
         missing,
         _below_high_watermark(log),
         stray,
@@ -77,7 +78,19 @@ def recovery_of(
         loss.lost_by_swap,
         may_lose or UNSET,
         perhaps or UNSET,
+        list(_walk_renamed(log, [*missing, *([] if behind is None else [behind])])) or UNSET,
     )
+
+
+def _walk_renamed(log: LoadedLog, missing: Iterable[Gap | BehindEnd]) -> Iterator[str]:
+    """Yield the files that have a segment's name with another end, and by that name may have some of these offsets."""
+    spans = [(each.first_offset, each.last_offset) for each in missing]
+    known = [(first, last) for first, last in spans if first is not None and last is not None]
+    for name, file in sorted(log.draft.before.items()) if known else ():
+        plain = find_renamed_log(name)
+        base = None if plain is None or not file.size else parse_file_name(plain).base_offset
+        if base is not None and any(first <= base <= last for first, last in known):
+            yield name
 
 
 def find_may_lose(log: LoadedLog, lost: OffsetSpan | None = None) -> MayLose | None:

@@ -78,7 +78,8 @@ class Recovery(Result, frozen=True):
     lost_by_swap: as in RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker
     hides the partition. guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only
     Kafka's default here. may_lose: what it decides as well, if batches are out of order. perhaps_missing: what
-    retention deleted before the first segment, or somebody; the disk does not tell which.
+    retention deleted before the first segment, or somebody; the disk does not tell which. renamed: files that may have
+    what is missing, under names such as `.log.bak`, which no broker reads.
     """
 
     recovered: list[int]
@@ -99,6 +100,7 @@ class Recovery(Result, frozen=True):
     lost_by_swap: SwapLoss | UnsetType = UNSET
     may_lose: MayLose | UnsetType = UNSET
     perhaps_missing: list[OffsetSpan] | UnsetType = UNSET
+    renamed: list[str] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:

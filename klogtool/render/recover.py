@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import UNSET, Struct
 
 from klogtool.causes import Reason
+from klogtool.doctor.causes import few_names
 from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import RecoverQuestion
@@ -45,6 +46,7 @@ def recover_text(plan: Plan) -> Iterator[str]:
         _is_swapped(recovery),
         recovery.may_lose or None,
         recovery.perhaps_missing or (),
+        recovery.renamed or (),
     )
     yield from (f"  {line}" for line in (*_cuts(plan, recovery, reasons), *_missing(lacking)))
     yield from (f"  {line}" for line in _work(plan, recovery))
@@ -90,6 +92,7 @@ class _Lacking(Struct, frozen=True):
     is_swapped: bool = False
     may_lose: MayLose | None = None
     perhaps_missing: Sequence[OffsetSpan] = ()
+    renamed: Sequence[str] = ()
 
 
 def _is_swapped(loss: Recovery | RecoveryLoss | None) -> bool:
@@ -121,13 +124,15 @@ def outcome_text(recovery: Recovery) -> str:
         return _behind_text(recovery.behind_end)
     if recovery.stray:
         return f"HIDDEN as a stray: {words(recovery.stray)}"
-    return _missing_text(missing) if missing else "nothing is lost"
+    return _missing_text(missing, recovery.renamed or ()) if missing else "nothing is lost"
 
 
-def _missing_text(missing: Sequence[Gap]) -> str:
+def _missing_text(missing: Sequence[Gap], renamed: Sequence[str] = ()) -> str:
     spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
     left = ", ".join(dict.fromkeys(str(gap.told_by) for gap in missing if gap.is_left_over))
     fate = f"and a startup deletes {left}, which has records of them" if left else "gone already"
+    if renamed and not left:
+        fate = f"unless {few_names(renamed)} has them: a broker does not read it"
     return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, {fate}"
 
 
@@ -294,6 +299,8 @@ def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
     if lacking.stray:
         yield f"  →  klogtool verify {path}  # says how to write partition.metadata again"
     lacks_end = behind is not None and behind.offsets and not _goes_with(lacking, behind)
+    if lacking.renamed:
+        yield f"  →  klogtool verify {path}  # says how {few_names(lacking.renamed)} gets its name back"
     if lacking.missing or lacking.perhaps_missing or lacks_end:
         yield f"  →  klogtool salvage {path} --replica COPY --output DIR  # takes the missing records from another copy"
 

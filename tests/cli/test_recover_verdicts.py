@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import shutil
@@ -334,6 +335,23 @@ def test_a_first_segment_of_which_an_index_is_left(log_dir: pathlib.Path) -> Non
     status, lines, answer = recover(log_dir)
     assert (status, lines[0]) == (1, "t-0: MISSING offsets 0 to 6, gone already; ends at offset 62")
     assert answer["missing"][0]["told_by"] == name_of(0, "index")
+
+
+@pytest.mark.parametrize("base", [7, 38])
+@pytest.mark.parametrize("ending", [".1", ".1.gz", ".bak"])
+def test_what_a_renamed_file_may_have_is_not_called_gone(log_dir: pathlib.Path, base: int, ending: str) -> None:
+    """As logrotate leaves it: a copy, and the segment emptied; or a person, who renamed it."""
+    log = log_dir / "t-0" / name_of(base)
+    data = log.read_bytes()
+    log.write_bytes(b"") if ending.startswith(".1") else log.unlink()
+    copy = log.with_name(log.name + ending)
+    copy.write_bytes(gzip.compress(data) if ending.endswith(".gz") else data)
+    status, lines, answer = recover(log_dir)
+    assert (status, answer["renamed"]) == (1, [copy.name])
+    assert "gone already" not in lines[0]
+    assert f"says how {copy.name} gets its name back" in " ".join(lines)
+    cures = run(log_dir, "verify", "logs/t-0", "--format", "json").out.decode().splitlines()
+    assert any(copy.name in (json.loads(line).get("cure") or "") for line in cures)
 
 
 # ---------------------------------------------------------------- a .swap file that has less than what it replaces
