@@ -18,6 +18,7 @@ TOGETHER: tuple[dict[str, str | None], ...] = (
     {"process.roles": "broker", "node.id": "2"},
     {"process.roles": "controller", "listeners": "CONTROLLER://h:9093"},
     {"process.roles": "controller"},
+    *({"inter.broker.protocol.version": level} for level in ("2.8", "0.10.2-IV0", "3.0-IV0", "3.9.2", "4.0", "x", "")),
     {"controller.listener.names": None},
     {"controller.listener.names": ""},
     {"controller.listener.names": "OTHER"},

@@ -40,6 +40,7 @@ from klogtool.broker.server_settings import (
     listed,
     refused_values,
 )
+from klogtool.format.metadata_versions import is_level_before_kraft
 
 BROKER, CONTROLLER = "broker", "controller"
 ZOOKEEPER = "zookeeper.connect"
@@ -54,6 +55,7 @@ _CODEC_NAMES = ("offsets.topic.compression.codec", "share.coordinator.state.topi
 _UPDATES, _MOST_UPDATES = "share.coordinator.snapshot.update.records.per.snapshot", 500
 _REMOTE, _REMOTE_MANAGER = "remote.log.storage.system.enable", "remote.log.storage.manager.class.name"
 _AUTHORIZER, _AUTHORIZER_OF_ZOOKEEPER = "authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"
+_LEVEL = "inter.broker.protocol.version"
 _CORDONED, _ALL = "cordoned.log.dirs", "*"
 _CODECS = 5  # CompressionType: none, gzip, snappy, lz4, zstd
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
@@ -71,6 +73,7 @@ _TEXTS = (
     _LOG_DIRS,
     _LOG_DIR,
     _MECHANISM,
+    _LEVEL,
 )
 
 
@@ -168,6 +171,20 @@ def _check_coordinators(config: ServerConfig) -> None:
     if config.exists(acks) and not -1 <= (config.number(acks) or 0) <= (config.number(replicas) or 0):
         message = f"{acks} must be greater or equal to -1 and less or equal to {replicas}"
         raise SettingRefused(acks, message, "IllegalArgumentException")
+
+
+def _is_old_level(config: ServerConfig) -> bool | None:
+    """Return whether the file names a level without KRaft; None if what it names is none. Kafka 4 ignores it."""
+    if not (config.rules.has_zookeeper and config.has(_LEVEL)):
+        return False
+    levels = config.rules.metadata_levels
+    return is_level_before_kraft(config.text(_LEVEL), levels.highest, levels.production)
+
+
+def _check_level(config: ServerConfig) -> None:
+    if _is_old_level(config):
+        message = f"A non-KRaft version {config.text(_LEVEL)} given for {_LEVEL}. The minimum version is 3.0-IV1"
+        raise SettingRefused(_LEVEL, message)
 
 
 def _check_node_id(config: ServerConfig) -> None:
@@ -424,7 +441,11 @@ def _check_classes(config: ServerConfig) -> None:
 
 
 def _check_texts(config: ServerConfig) -> None:
-    """The validators of QuorumConfig, which belong to the values."""
+    """The validators of QuorumConfig and of levels (MetadataVersionValidator), which belong to the values."""
+    if _is_old_level(config) is None:
+        level = config.text(_LEVEL)
+        message = f"Invalid value {level} for configuration {_LEVEL}: Version {level} is not a valid version"
+        raise SettingRefused(_LEVEL, message)
     parse_voters(config)
     parse_servers(config)
 
@@ -435,6 +456,7 @@ _CHECKS: tuple[Callable[[ServerConfig], None], ...] = (
     _check_early_listeners,
     _check_protocols,
     _check_coordinators,
+    _check_level,
     _check_node_id,
     _check_logs,
     _check_log_dirs,
