@@ -72,6 +72,7 @@ from klogtool.salvage.losses import Loss, losses, walk_only_left, with_own_offse
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 from klogtool.verify.lost_start import find_lost_start
+from klogtool.verify.swaps import ReadLogs
 
 COMMAND = "salvage"
 HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
@@ -152,7 +153,7 @@ class _Salvage:
             self._numbers.setdefault(file.path, n)
             if n < len(self._files.segments):
                 self._numbers.setdefault(file.base_offset, n)
-        self._swaps = [self._swap(swap) for swap in self._files.swaps]
+        self._swaps = [self._swap(swap) for swap in self._files.swaps if not self._is_of_another(swap)]
         self._evidence = SideFileEvidence(
             tuple(sorted(self._files.orphans() | {swap.base_offset for swap in self._files.swaps})),
             self._reaches(),
@@ -273,6 +274,19 @@ class _Salvage:
     def _swap(self, swap: SegmentFile) -> tuple[str, list[Stretch]]:
         """Read a cleaned segment: it replaces segments that may be gone already."""
         return swap.path, mend_leader_epochs(ascending(swap.stretches(jobs=self._jobs, deep=self._deep)), self._known)
+
+    def _is_of_another(self, swap: SegmentFile) -> bool:
+        """Return whether a cleaned segment has other records than the segments here: a cleaner makes no such."""
+        read = ReadLogs(self._files.files)
+        for segment in self._files.segments:
+            try:
+                others = read.compare(swap.name, segment.name).others.ranges
+            except KlogError:  # bad sectors, which are recorded where the segment is read
+                continue
+            if others:
+                self._notes.append(SalvageNote.OTHER_BATCHES(copy=swap.name, first=others[0][0], last=others[-1][1]))
+                return True
+        return False
 
     def _check_replica(self, replica: PartitionFiles) -> None:
         """Raises Refused for what cannot be a copy of this partition."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED
+from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.offset_ranges import Offsets
@@ -99,7 +100,7 @@ def walk_only_left(
     files: PartitionFiles, kept: Sequence[Run], known: Sequence[Loss], evidence: SideFileEvidence
 ) -> Iterator[OnlyLeft]:
     """Yield what left-overs of an interrupted cleaning, split or deletion have, and what is neither kept nor known to
-    be lost. A broker may have meant to delete some of it. kept: ascending. Raises Unreadable."""
+    be lost. A broker may have meant to delete some of it. kept: ascending."""
     covered = Offsets()
     covered.add(0, evidence.log_start_offset - 1)
     for run in kept:
@@ -111,7 +112,10 @@ def walk_only_left(
     for name in files.names():
         if name.kind is not FileKind.LOG or name.suffix not in LEFT_OVERS or name.base_offset is None:
             continue
-        there = offsets_in_log(files.files[name.name].content)
+        try:
+            there = offsets_in_log(files.files[name.name].content)
+        except KlogError:  # a broker deletes it unread, so this is no reason to fail
+            continue
         offsets = there.all
         if name.suffix == DELETED:  # of a compacted log, a cleaning replaced it
             offsets = Offsets() if evidence.is_compacted or span is None else not_meant_to_go(offsets, span)

@@ -451,6 +451,19 @@ def test_a_swap_file_of_another_partition_costs_all_that_it_replaces(
     assert "offsets 7 to 35 would be lost" in shown
 
 
+def test_salvage_takes_nothing_from_a_swap_file_of_another_partition(log_dir: pathlib.Path) -> None:
+    """It filled a hole with the record that another partition has at that offset, and said that nothing is lost."""
+    log = log_dir / "t-0" / name_of(7)
+    flip_bit(log, 900)
+    other = b"".join(build_batch([Record(offset, 0, b"key", b"other")]) for offset in range(7, 36))
+    log.with_name(log.name + ".swap").write_bytes(other)
+    done = run(log_dir, "salvage", "logs/t-0", "--format", "json")
+    assert (done.status, answer_of(done)["filled"]) == (1, [])
+    assert [(loss["first_offset"], loss["last_offset"]) for loss in answer_of(done)["lost"]] == [(18, 18)]
+    shown = " ".join(run(log_dir, "salvage", "logs/t-0").out.decode().split())
+    assert f"{log.name}.swap diverges at offsets 7 to 35: other batches" in shown
+
+
 def clean(log_dir: pathlib.Path) -> None:
     """Leave only the first and the last batch in the `.swap` of segment 7, as a cleaning may."""
     left, data, batches = log_dir / "t-0" / (name_of(7) + ".swap"), (log_dir / "t-0" / name_of(7)).read_bytes(), []
