@@ -18,6 +18,7 @@ class RangeCause(Cause):
     """Why offsets of another copy matter."""
 
     FILLS_HOLE, GOES_ON, HEAD_LOST, RETENTION, BEHIND_BEST, OTHER_RECORDS, IN_EPOCH, IN_EPOCHS = some(8)
+    MARKED_DELETED = some(1)[0]
 
 
 class FleetProblem(Cause):

@@ -160,7 +160,7 @@ def choose(
     shares = [*_shares(best, own, candidates, replicas), *others]
     rest = [each for each in candidates if each is not best]
     fills, lost = _fill(base, best, rest)
-    older, parted = tuple(_older(best, rest)), tuple(_parted(best, rest, fills))
+    older, parted = tuple(_older(best, rest)), (*_parted(best, rest, fills), *_deleted(best, others, known))
     is_head_lost = _lost_its_head(best.copy)
     return replace(
         choice,
@@ -458,6 +458,16 @@ def _parted(best: PlacedCopy, others: Sequence[PlacedCopy], fills: Sequence[Copy
         span = [(first, theirs.end - 1)] if first < theirs.end else []
         for one, two in without(held_within(other.copy, span), filled):
             yield CopyRange(other.node_id, one, two, _why_parted(theirs, ours, one, two))
+
+
+def _deleted(best: PlacedCopy, others: Sequence[Share], known: PartitionFacts | None) -> Iterator[CopyRange]:
+    """Yield what only folders have that are marked for deletion, although the topic lives: their brokers are no
+    replicas any more, and what they had fetched may be in no other copy that is here."""
+    for share in others:
+        copy = share.placed.copy
+        if known is not None and copy.state == "delete" and copy.topic_id == known.topic_id and copy.problem is None:
+            for part in _parted(best, [share.placed], ()):
+                yield replace(part, why=RangeCause.MARKED_DELETED(where=part.why))
 
 
 def _why_parted(theirs: History, ours: History, first: int, last: int) -> Reason:

@@ -6,7 +6,7 @@ import json
 import pathlib
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -61,7 +61,15 @@ def records_on(disks: Sequence[Path]) -> OnDisks:
 
 def start_as_told(cluster: Cluster, rows: Rows) -> Iterator[str]:
     """Start all at once, those that ended, as it was forecast, once more; yield who ended otherwise."""
-    may_end = {row["node_id"] for row in rows.get("problem", ()) if row["problem"] == "broker-may-end"}
+    yield from start_all(cluster, nodes_that_may_end(rows))
+
+
+def nodes_that_may_end(rows: Rows) -> set[int]:
+    return {row["node_id"] for row in rows.get("problem", ()) if row["problem"] == "broker-may-end"}
+
+
+def start_all(cluster: Cluster, may_end: Collection[int] = ()) -> Iterator[str]:
+    """Start all at once, and once more those of these nodes that ended; yield which others ended."""
     with ThreadPoolExecutor(len(cluster.brokers)) as pool:
         started = [pool.submit(broker.start, timeout=150) for broker in cluster.brokers]
     for broker, start in zip(cluster.brokers, started, strict=True):

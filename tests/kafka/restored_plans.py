@@ -13,7 +13,7 @@ from klogtool.fleet.choosing import Choice
 from klogtool.fleet.planning import FleetPlan, read_fleet_plan
 
 from .clusters import Cluster
-from .restored_outcomes import Key, OnDisks, Rows, leaders_of, records_on, rows_of
+from .restored_outcomes import Key, OnDisks, Rows, leaders_of, nodes_that_may_end, records_on, rows_of
 from .restored_sets import MOVED, disks_of
 from .test_fleet_on_brokers import start_as_planned
 
@@ -32,7 +32,7 @@ def carry_out(cluster: Cluster, folder: Path, version: str) -> Iterator[str]:
         if done.status != 0:
             yield f"fleet apply on {broker.node_id}: {done.err}"
     yield from unlike_plan(cluster, folder)
-    start_as_planned(cluster, plan, folder)
+    start_as_planned(cluster, plan, folder, nodes_that_may_end(rows))
     time.sleep(15)  # followers come into the ISR
     yield from _lost_beside(cluster, plan, rows, on_disks)
     cluster.kill()

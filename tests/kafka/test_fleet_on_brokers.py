@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from klogtool.fleet.planning import FleetPlan, needs_election, read_fleet_plan
 
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
+from .restored_outcomes import start_all
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
@@ -88,9 +89,10 @@ def hurt_disks(cluster: Cluster, folder: Path) -> None:
     klog(folder, "truncate", copy_of(cluster, 3, SHORT), "--to", 8, "--apply", "-q")
 
 
-def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
+def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path, may_end: Collection[int] = ()) -> None:
     """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync.
-    Where the first wave is no majority, others are controllers, and nothing else, until their turn."""
+    Where the first wave is no majority, others are controllers, and nothing else, until their turn. may_end: nodes that
+    are started once more if they end."""
     running: set[int] = set()
     by_id = {broker.node_id: broker for broker in cluster.brokers}
     majority, first = len(by_id) // 2 + 1, plan.fleet.waves[0]
@@ -103,9 +105,9 @@ def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
         voting_now = voting if n == 1 else []
         for broker in voting_now:
             broker.properties = partial(controller_only, broker.properties)
-        Cluster([*turn, *voting_now]).start()
+        assert list(start_all(Cluster([*turn, *voting_now]), may_end)) == []
         running |= set(wave)
-        if n < len(plan.fleet.waves):
+        if n < len(plan.fleet.waves) or (n == 1 and plan.elections()["partitions"]):
             elect_as_planned(by_id[wave[0]], plan, running, folder)
 
 
