@@ -190,8 +190,7 @@ def identity_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if topic_id is None:
         return
     identity = patient.cluster.topics.judge(partition.topic or "", topic_id)
-    folders = {os.path.basename(each.path): each for each in patient.partitions()}
-    for cure in cures_of(partition, identity, folders):
+    for cure in cures_of(partition, identity, patient.folders_of):
         yield replace(
             _identity_option(partition, cure, patient),
             strategy=Strategy.NOTHING_LOST if cure.is_proved else Strategy.MAY_DIVERGE,

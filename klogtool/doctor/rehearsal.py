@@ -45,7 +45,6 @@ from klogtool.doctor.log_dirs import (
     Current,
     find_stray,
     is_forgotten,
-    is_stray,
     walk_log_dir_points,
     walk_misplaced,
     walk_promoted,
@@ -144,7 +143,7 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
     is_copy = may_be_copy(named, how.circumstances)
     cluster = read_cluster(log_dirs, how.circumstances)
-    problems = find_start_problems(log_dirs, how.circumstances, named, lambda one: is_stray(one, cluster))
+    problems = find_start_problems(log_dirs, how.circumstances, named)
     points = absent + tuple(map(ahead_at_stop, problems))
     first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
     held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}

@@ -8,6 +8,7 @@ partition was read and is sound.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
@@ -50,6 +51,7 @@ from klogtool.plans.recover_result import Recovery
 from klogtool.plans.results import LeftAlone, Result
 from klogtool.plans.start_problems import find_start_problems
 from klogtool.verify.cures import rebuild_index, salvage
+from klogtool.verify.identity import without_set_aside
 
 COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
@@ -258,9 +260,10 @@ def log_bytes(path: str) -> int:
 
 
 def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
-    """Return the folders that a broker loads or knows how to treat. Raises Corrupt, Refused if it would not start."""
-    places: dict[tuple[TopicPartition, PartitionDirState], str] = {}
+    """Return the folders that a broker loads or knows how to treat. Of two folders of one partition it loads one, and
+    renames the other to -stray: else it would not start, which is found before. Raises Corrupt for a foreign name."""
     folders = []
+    by_partition: dict[tuple[str, int | None, PartitionDirState], list[Partition]] = defaultdict(list)
     for name in list_folder(path).folders:
         if name == REMOTE_INDEX_CACHE or not is_visible_to_java(name):
             continue
@@ -270,15 +273,11 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
             raise error.at_path(os.path.join(path, name)) from None
         folders.append((name, parsed))
         if parsed.state.is_live and parsed.topic != METADATA_TOPIC:
-            key = TopicPartition(parsed.topic, parsed.partition), parsed.state
-            if key in places:
-                raise Refused(
-                    f"Duplicate log directories for {key[0]}: {places[key]} and {name}",
-                    path=path,
-                    kafka_class="IllegalStateException",
-                )
-            places[key] = name
-    return folders
+            by_partition[parsed.topic, parsed.partition, parsed.state].append(Partition(os.path.join(path, name)))
+    twice = [each for each in by_partition.values() if len(each) > 1]
+    kept = {each.path for partitions in twice for each in without_set_aside(partitions, [path])}
+    left = {os.path.basename(each.path) for partitions in twice for each in partitions if each.path not in kept}
+    return [(name, parsed) for name, parsed in folders if name not in left]
 
 
 def _skipped(parsed: PartitionDirName) -> Reason | None:

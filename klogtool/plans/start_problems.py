@@ -8,7 +8,7 @@ log is loaded are not included.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -27,30 +27,26 @@ from klogtool.verify.stops import StopOutcome, refuses
 from klogtool.verify.verify_checkpoints import read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
-from klogtool.verify.verify_log_dirs import lacks_topic_id, may_be_copy, verify_log_dirs
+from klogtool.verify.verify_log_dirs import may_be_copy, verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, verify_names
 from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay
 
 
 def find_start_problems(
-    paths: Sequence[str],
-    circumstances: Circumstances,
-    named: Sequence[str] | None = None,
-    is_stray: Callable[[Partition], bool] = lacks_topic_id,
+    paths: Sequence[str], circumstances: Circumstances, named: Sequence[str] | None = None
 ) -> list[Finding]:
     """Return the findings at which the broker of these log dirs stops; those that end it first. A checkpoint is not
-    read if its value was given. named: with the log dirs that are not there; None: these. is_stray: whether the broker
-    sets a partition dir aside."""
+    read if its value was given. named: with the log dirs that are not there; None: these."""
     log_dirs = [LogDir(path) for path in paths]
     is_copy = may_be_copy(named or paths, circumstances)
-    result = list(_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy, is_stray=is_stray))
+    result = list(_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy))
     # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
     unread = [finding for finding in result if _is_unread_identity(finding)]
     if unread:
         given_up = {os.path.dirname(finding.path) for finding in unread}
         log_dirs = [log_dir for log_dir in log_dirs if log_dir.path not in given_up]
-        result = [*unread, *_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy, is_stray=is_stray)]
+        result = [*unread, *_of_log_dirs(log_dirs, circumstances, may_be_copy=is_copy)]
     result += [finding for log_dir in log_dirs for finding in _of_partitions(log_dir)]
     return sorted(result, key=lambda finding: not finding.ends_broker)
 
@@ -70,13 +66,7 @@ def _stopping(finding: Finding, log_dir: str) -> Iterator[Finding]:
     yield replace(finding, stop=stop.ending_the_broker()) if is_exit else finding
 
 
-def _of_log_dirs(
-    log_dirs: Sequence[LogDir],
-    circumstances: Circumstances,
-    *,
-    may_be_copy: bool,
-    is_stray: Callable[[Partition], bool],
-) -> Iterator[Finding]:
+def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances, *, may_be_copy: bool) -> Iterator[Finding]:
     """Yield problems of the log dirs' own files and of the names of their folders."""
     stands_in = {
         FileKind.RECOVERY_POINT_CHECKPOINT: circumstances.recovery_point,
@@ -85,7 +75,7 @@ def _of_log_dirs(
     }
     needed = [kind for kind in circumstances.checkpoints_read if stands_in.get(kind) is None]
     rules = rules_of(circumstances.kafka)
-    findings = list(verify_log_dirs(log_dirs, rules, may_be_copy=may_be_copy, is_stray=is_stray))
+    findings = list(verify_log_dirs(log_dirs, rules, may_be_copy=may_be_copy))
     findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
     for finding in findings:
         yield from _stopping(finding, os.path.dirname(finding.path))

@@ -125,7 +125,7 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
     if plan.fleet.metadata_from is None:
         yield "Collect the log dir with __cluster_metadata-0, too; if it is lost: klogtool fleet metadata builds it."
     if any(choice.only_elsewhere for choice in plan.choices):
-        yield "To keep what is marked 'LOSES', copy those folders elsewhere first: brokers cut them at their start."
+        yield "To keep what is marked 'LOSES', copy those folders elsewhere first: brokers cut or delete them."
     by_hand = [share for choice in plan.choices for share in choice.shares if share.action == "replace"]
     if by_hand or any(map(is_damaged, plan.choices)):
         yield "Do what is marked 'salvage' and 'BY HAND', then collect and plan again."

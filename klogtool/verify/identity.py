@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.format.names import FileKind, TopicPartition
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
+from klogtool.broker.releases import TOLERANT_RULES
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
+from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import read_topic_id
@@ -79,6 +84,24 @@ class TopicIds(Struct, frozen=True):
         return Identity(kind, topic_id, id_of_name, topic_of_id)
 
 
+def without_set_aside(partitions: Sequence[Partition], log_dirs: Iterable[str]) -> list[Partition]:
+    """Return the partition dirs without those that a broker renames to -stray when it loads them: before it looks for
+    duplicates (LogManager.loadLog), so that an older incarnation of a topic may lie beside the new one. They have no
+    topic id, or one of which the metadata in the log dirs has no such partition."""
+    places = filter(os.path.isdir, (os.path.join(log_dir, CLUSTER_METADATA_DIR) for log_dir in log_dirs))
+    known = next((read_cluster_metadata(place, TOLERANT_RULES) for place in places), None)
+    return [each for each in partitions if each.topic == METADATA_TOPIC or not _is_set_aside(each, known)]
+
+
+def _is_set_aside(partition: Partition, known: ClusterMetadata | None) -> bool:
+    if not os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
+        return known is not None or knows_topic_ids(LogDir(os.path.dirname(partition.path)))
+    topic_id = read_topic_id(partition)
+    if known is None or known.problem is not None or topic_id is None:  # an unreadable file stops the start
+        return False
+    return partition.partition not in known.replicas.get(topic_id, {})
+
+
 class CureKind(Enum):
     """What gives a folder one identity."""
 
@@ -99,33 +122,40 @@ class IdentityCure(Struct, frozen=True):
     is_proved: bool = False
 
 
-def cures_of(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> tuple[IdentityCure, ...]:
-    """Return the cures, the likelier one first; none if the cluster knows neither the name nor the id.
+Folders: TypeAlias = Mapping[TopicPartition | None, Sequence[Partition]]  # of all log dirs of a broker
 
-    folders: those of all log dirs of the broker, by name.
-    """
+
+def cures_of(partition: Partition, identity: Identity, folders: Folders) -> tuple[IdentityCure, ...]:
+    """Return the cures, the likelier one first; none if the cluster knows neither the name nor the id, or if another
+    folder has both."""
     number = partition.partition or 0
     cures = []
     by_name = _reaches(partition, TopicPartition(partition.topic or "", number))
     by_id = identity.topic_of_id is not None and _reaches(partition, TopicPartition(identity.topic_of_id, number))
-    if identity.id_of_name is not None and identity.kind is not IdentityKind.OWN:
+    others = [each for each in folders.get(partition.topic_partition, ()) if each.path != partition.path]
+    is_taken = any(each.state.is_current and read_topic_id(each) == identity.id_of_name for each in others)
+    if identity.id_of_name is not None and identity.kind is not IdentityKind.OWN and not is_taken:
         cures.append(IdentityCure(CureKind.WRITE_ID, identity.id_of_name, by_name and not by_id))
     if identity.kind is IdentityKind.MISNAMED:
-        plain = f"{identity.topic_of_id}-{number}"
-        twin = folders.get(plain)
+        plain = TopicPartition(identity.topic_of_id or "", number)
+        twins = [each for each in folders.get(plain, ()) if each.state.is_current]
+        twin = min(twins, key=lambda each: not _are_beside(each, partition), default=None)
         if twin is not None and _are_crossed(partition, twin, identity):
-            exchange = IdentityCure(CureKind.EXCHANGE, plain, by_id and not by_name)
+            exchange = IdentityCure(CureKind.EXCHANGE, str(plain), by_id and not by_name)
             return (exchange, *cures) if exchange.is_proved else (*cures, exchange)
         if twin is None:
-            cures.append(IdentityCure(CureKind.RENAME, plain, by_id and not by_name))
+            cures.append(IdentityCure(CureKind.RENAME, str(plain), by_id and not by_name))
     if len(cures) > 1 and not cures[0].is_proved:  # nothing has the name of its id: the folder was renamed
         cures.reverse()
     return tuple(cures)
 
 
 def _are_crossed(partition: Partition, twin: Partition, identity: Identity) -> bool:
-    is_beside = os.path.dirname(twin.path) == os.path.dirname(partition.path)
-    return is_beside and read_topic_id(twin) == identity.id_of_name
+    return _are_beside(twin, partition) and read_topic_id(twin) == identity.id_of_name
+
+
+def _are_beside(one: Partition, other: Partition) -> bool:
+    return os.path.dirname(one.path) == os.path.dirname(other.path)
 
 
 def _reaches(partition: Partition, key: TopicPartition) -> bool:

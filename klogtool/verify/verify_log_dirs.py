@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from klogtool.verify.causes import CureCause, CureRemark, FindingCause, LogDirCa
 from klogtool.verify.cures import move_out, parent_of, remarked
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
+from klogtool.verify.identity import without_set_aside
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
 from klogtool.verify.misplaced import Misplaced, find_misplaced
 from klogtool.verify.stops import Stop, offline, refuses
@@ -46,24 +47,13 @@ _METADATA = FileKind.PARTITION_METADATA.value
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 
 
-def lacks_topic_id(partition: Partition) -> bool:
-    """Return whether a partition dir lies in a log dir of a broker with topic ids, and has no partition.metadata."""
-    beside = LogDir(os.path.dirname(partition.path))
-    return knows_topic_ids(beside) and not os.path.lexists(os.path.join(partition.path, _METADATA))
-
-
 def verify_log_dirs(
-    log_dirs: Sequence[LogDir],
-    rules: Rules = REFERENCE_RULES,
-    *,
-    may_be_copy: bool = False,
-    is_stray: Callable[[Partition], bool] = lacks_topic_id,
+    log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES, *, may_be_copy: bool = False
 ) -> Iterator[Finding]:
     """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions.
 
     rules: those of the release whose words an exception has. may_be_copy: the log dir may be a copy of partition dirs,
-    which has no meta.properties, and which no broker uses. is_stray: whether a broker sets a partition dir aside: it is
-    no duplicate then.
+    which has no meta.properties, and which no broker uses.
     """
     identities: dict[str, MetaProperties] = {}
     of_identity = [list(_verify_meta_properties(log_dir, identities, rules)) for log_dir in log_dirs]
@@ -84,7 +74,7 @@ def verify_log_dirs(
             yield from verify_kraft_snapshot(bootstrap)
     yield from _conflicts(identities)
     yield from verify_voters(identities)
-    yield from _duplicates(log_dirs, is_stray)
+    yield from _duplicates(log_dirs)
 
 
 def may_be_copy(paths: Sequence[str], circumstances: Circumstances) -> bool:
@@ -268,18 +258,15 @@ def _conflict(path: str, reason: Reason, field: str, cure: Reason, message: str)
     return Finding(Kind.META_PROPERTIES_CONFLICT, path, reason, field=field, cured_by=cure, stop=stop)
 
 
-def _duplicates(log_dirs: Sequence[LogDir], is_stray: Callable[[Partition], bool]) -> Iterator[Finding]:
+def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
     owners: dict[tuple[TopicPartition | None, PartitionDirState], list[Partition]] = {}
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
         # A broker reads `__cluster_metadata-0` separately, and no other partition of that topic.
         if partition.state.is_live and (partition.topic != METADATA_TOPIC or partition.partition == 0):
             owners.setdefault((partition.topic_partition, partition.state), []).append(partition)
-    duplicates: list[tuple[str, Partition]] = []
-    for each in owners.values():
-        # A broker sets strays aside before it compares (LogManager.loadLog).
-        is_metadata = each[0].topic == METADATA_TOPIC
-        kept = [one for one in each if is_metadata or not is_stray(one)] if len(each) > 1 else []
-        duplicates += [(kept[0].path, one) for one in kept[1:]]
+    places = [log_dir.path for log_dir in log_dirs]
+    kept = [without_set_aside(each, places) for each in owners.values() if len(each) > 1]
+    duplicates = [(first.path, other) for first, *others in filter(None, kept) for other in others]
     # A broker that moves a partition renames two folders, one after the other: between that, or between two listings,
     # both are there. They are looked for again a moment later.
     duplicates = [(owner, partition) for owner, partition in duplicates if _are_there(owner, partition)]

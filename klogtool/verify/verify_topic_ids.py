@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from klogtool.causes import Reason
-from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.verify.causes import CureCause, CureRemark, PartitionCause
 from klogtool.verify.cures import exchanging, move_out, parent_of, remarked, renaming
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
+from klogtool.verify.identity import CureKind, Folders, Identity, IdentityKind, TopicIds, cures_of
 from klogtool.verify.identity_cures import read_topic_id, write_partition_metadata
 
 _WRONG = (IdentityKind.MISNAMED, IdentityKind.REPLACED)  # a folder of a deleted topic is what a broker sets aside
@@ -25,7 +26,9 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
     live = [each for each in partitions if each.state.is_live and each.topic not in (None, METADATA_TOPIC)]
     known = TopicIds.of_most(live) if by_metadata is None else TopicIds.of(by_metadata)
     whose = PartitionCause.ELSEWHERE() if by_metadata is None else PartitionCause.IN_METADATA()
-    folders = {os.path.basename(each.path): each for each in live}
+    folders: dict[TopicPartition | None, list[Partition]] = defaultdict(list)
+    for partition in live:
+        folders[partition.topic_partition].append(partition)
     for partition in live:
         topic_id = read_topic_id(partition)
         identity = None if topic_id is None else known.judge(partition.topic or "", topic_id)
@@ -51,7 +54,7 @@ _OTHERWISE = {
 }
 
 
-def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> Reason:
+def _cure_of_identity(partition: Partition, identity: Identity, folders: Folders) -> Reason:
     """Return the likeliest cure as a command; a remark says when another one is right."""
     cures = cures_of(partition, identity, folders)
     if not cures:

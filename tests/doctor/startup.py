@@ -538,10 +538,25 @@ FOLDERS: Mapping[str, Scenario] = {
         both(copied(T, "d0/t-0"), put(f"d0/t-0/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")), ("d0/t-0", What.STRAY)
     ),
     "4 in two log dirs, one without partition.metadata that has more": loses(
-        both(copied(T, "d0/t-0"), gone(f"d0/t-0/{PM}"), gone(side(32, "*"))), ("d0/t-0", What.STRAY), end=32
+        both(copied(T, "d0/t-0"), gone(f"d0/t-0/{PM}"), gone(side(32, "*"))),
+        ("d0/t-0", What.STRAY),
+        (T, What.MISSING),
+        end=32,
     ),
     "4 three times, one of them without partition.metadata": refuses(
-        both(copied(T, "d0/t-0"), copied(T, "d0/t-00"), gone(f"d0/t-0/{PM}")), T, "Duplicate log directories for t-0"
+        both(copied(T, "d0/t-0"), copied(T, "d0/t-00"), gone(f"d0/t-0/{PM}")),
+        T,
+        "Duplicate log directories for t-0",
+        ("d0/t-0", What.STRAY),
+    ),
+    "4 of an older topic, the new one in another log dir": yes(
+        both(moved(T, "d0/t-0"), copied("d0/t-0", T), put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")),
+        (T, What.STRAY),
+    ),
+    "4 two of older topics in two log dirs": loses(
+        both(put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"), copied(T, "d0/t-0")),
+        (T, What.STRAY),
+        ("d0/t-0", What.STRAY),
     ),
     "4 moved to another log dir": yes(moved(T, "d0/t-0")),
     "4 -future beside the current one": yes(copied(T, f"d0/t-0.{HEX}-future")),

@@ -88,3 +88,17 @@ def test_nobody_is_sure_to_be_served_beside_it(tmp_path: pathlib.Path) -> None:
     rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
     served = {pathlib.Path(row["path"]).name: row["served"] for row in rows if row.get("about") == "partition"}
     assert (served["t-0"], served["u-0"], served["t-1"]) == (False, False, None)
+
+
+def test_a_folder_of_an_older_topic_beside_the_new_one(tmp_path: pathlib.Path) -> None:
+    """A broker sets it aside before it looks for duplicates. With the new topic's id it would be one."""
+    disks = wounded(SCENARIOS["4 in two log dirs, one of an older topic"], tmp_path / "disks")
+    log_dirs = [str(disks / "d0"), str(disks / "d1")]
+    rows = [json.loads(line) for line in run_here(["verify", "--json", *log_dirs], tmp_path).out.splitlines()]
+    (finding,) = (row for row in rows if row.get("id") in ("duplicate-partition", "topic-id-mismatch"))
+    assert (finding["id"], "mv " in finding["cure"], "topic_id" in finding["cure"]) == (
+        "topic-id-mismatch",
+        True,
+        False,
+    )
+    assert run_here(["recover", *log_dirs], tmp_path).status == 0
