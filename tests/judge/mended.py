@@ -50,6 +50,11 @@ MENDED: Mapping[str, tuple[str, ...]] = {
     "c1f4e245": ("5 cleaner: negative count", "6 index missing, of a segment renamed too low", "9 snapshot torn"),
     # a second name of a log dir is no copy of it
     "a157973e": ("10 the same log dir twice", "10 the same log dir under two names"),
+    # folders that a broker sets aside before it looks for duplicates
+    "5230f233": (
+        *("4 t-0 beside t-00 without partition.metadata", "4 in two log dirs, one of an older topic"),
+        *("4 of an older topic, the new one in another log dir", "4 two of older topics in two log dirs"),
+    ),
     # an index that the start believes: verify had only a warning
     "0b3a1c5e": ("6 index into a batch, active", "6 index random, active"),
 }
