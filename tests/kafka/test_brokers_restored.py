@@ -10,7 +10,7 @@ import pathlib
 import random
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from .beside import module_beside
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
 from .restored_outcomes import OnDisks, Rows, differences, leaders_of, records_on, rows_of, start_as_told
+from .restored_plans import carry_out
 from .restored_sets import (
     COMPACTED,
     COMPACTION,
@@ -84,8 +85,42 @@ def test_a_start_does_what_was_forecast(
         assert list(differences(cluster, rows, on_disks)) == []
 
 
+def start_and_compare(cluster: Cluster, folder: Path) -> None:
+    """Start the set, all nodes together, and hold the forecast against what happens."""
+    for broker in cluster.brokers:
+        restore(broker, folder / "set")
+    rows, on_disks = forecast_of(cluster, folder), records_of(cluster)
+    cluster.start()
+    time.sleep(15)
+    assert list(differences(cluster, rows, on_disks)) == []
+
+
+def start_by_plan(cluster: Cluster, folder: Path) -> None:
+    """Do what `fleet plan` says, and hold that against what happens."""
+    for broker in cluster.brokers:
+        restore(broker, folder / "set")
+    assert list(carry_out(cluster, folder, "4.3.1")) == []
+
+
+EITHER_WAY = pytest.mark.parametrize("start", [start_and_compare, start_by_plan], ids=["together", "by plan"])
+
+
+@pytest.mark.parametrize(
+    ("order", "between"), [((1, 2, 3), create_late), ((3, 2, 1), delete_doomed)], ids=["late", "deleted meanwhile"]
+)
+def test_a_set_is_started_by_plan(order: Sequence[int], between: Any, folder: Path) -> None:
+    with a_cluster("4.3.1", folder / "work", 3, CONFIG) as cluster:
+        cluster.start()
+        if between is delete_doomed:
+            cluster.create(DOOMED, "1:2:3")
+            feed_doomed(cluster)
+        make_set(cluster, folder / "set", order, between)
+        start_by_plan(cluster, folder)
+
+
+@EITHER_WAY
 @pytest.mark.parametrize("order", [(2, 3, 1)], ids=str)
-def test_a_set_with_torn_ends(order: Sequence[int], folder: Path) -> None:
+def test_a_set_with_torn_ends(order: Sequence[int], start: Callable[[Cluster, Path], None], folder: Path) -> None:
     """The machines crashed: what was not synced is cut short, or zeros, in logs and indexes of all nodes."""
     chance = random.Random(7)
     with a_cluster("4.3.1", folder / "work", 3, CONFIG) as cluster:
@@ -93,16 +128,19 @@ def test_a_set_with_torn_ends(order: Sequence[int], folder: Path) -> None:
         make_set(cluster, folder / "set", order, create_late)
         for node in order:
             tear(folder / "set", node, chance)
-        start_and_compare(cluster, folder)
+        start(cluster, folder)
 
 
-def test_a_set_copied_while_partitions_move_and_are_compacted(folder: Path) -> None:
+@EITHER_WAY
+def test_a_set_copied_while_partitions_move_and_are_compacted(
+    start: Callable[[Cluster, Path], None], folder: Path
+) -> None:
     with a_cluster("4.3.1", folder / "work", 3, CONFIG | {"log.cleaner.backoff.ms": 100}) as cluster:
         cluster.start()
         cluster.create(MOVED, "1:2,2:3,3:1")
         cluster.create(COMPACTED, "1:2:3,2:3:1,3:1:2", **COMPACTION)
         make_set(cluster, folder / "set", (1, 2, 3), move, topics=(MOVED, COMPACTED))
-        start_and_compare(cluster, folder)
+        start(cluster, folder)
 
 
 def test_the_best_mix_of_two_generations(folder: Path) -> None:
@@ -190,16 +228,6 @@ def test_a_producer_that_goes_on(folder: Path) -> None:
         log = cluster.brokers[leader - 1].log_text()[before:]
         assert f"partition {PLAIN}-0" in log, log[-3000:]
         assert "Out of order sequence number for producer" in log, log[-3000:]
-
-
-def start_and_compare(cluster: Cluster, folder: Path) -> None:
-    """Start the set, all nodes together, and hold the forecast against what happens."""
-    for broker in cluster.brokers:
-        restore(broker, folder / "set")
-    rows, on_disks = forecast_of(cluster, folder), records_of(cluster)
-    cluster.start()
-    time.sleep(15)
-    assert list(differences(cluster, rows, on_disks)) == []
 
 
 def feed_doomed(cluster: Cluster) -> None:
