@@ -92,11 +92,12 @@ def hurt_disks(cluster: Cluster, folder: Path) -> None:
 def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path, may_end: Collection[int] = ()) -> None:
     """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync.
     Where the first wave is no majority, others are controllers, and nothing else, until their turn. may_end: nodes that
-    are started once more if they end."""
+    are started once more if they end, and that may end until others have elected a leader."""
     running: set[int] = set()
     by_id = {broker.node_id: broker for broker in cluster.brokers}
-    majority, first = len(by_id) // 2 + 1, plan.fleet.waves[0]
-    voting = [one for one in cluster.brokers if one.node_id not in first][: max(0, majority - len(first))]
+    first = plan.fleet.waves[0]
+    is_majority = len(set(first).difference(may_end)) > len(by_id) // 2
+    voting = [] if is_majority else [one for one in cluster.brokers if one.node_id not in first]
     for n, wave in enumerate(plan.fleet.waves, 1):
         turn = [by_id[node] for node in wave]
         for broker in (one for one in turn if one in voting):
