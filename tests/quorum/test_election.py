@@ -7,6 +7,7 @@ import pathlib
 import shlex
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from quorums import NOTHING, Disk, control_batch, cures_of, data_batch, directory_id, properties, static, voter
@@ -143,7 +144,8 @@ def test_what_each_disk_and_its_settings_say_is_told(tmp_path: Path) -> None:
     removed.state(0, -1, 1)
     settings = {1: properties(1), 2: properties(2, static(1, 2), roles="broker,controller")}
     election = judged(one, two, removed, settings=settings)
-    of_one, of_two, of_removed = quorum_row(election)["here"]  # type: ignore[misc]
+    here: Any = quorum_row(election)["here"]
+    of_one, of_two, of_removed = here
     state = {"leader_id": -1, "leader_epoch": 3, "voted_id": 1, "voted_directory_id": directory_id(1)}
     assert (of_two["quorum_state"], of_one["quorum_state"]["leader_id"]) == (state, 1)
     assert of_one["settings"] == {
