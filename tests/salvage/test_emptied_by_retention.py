@@ -45,5 +45,5 @@ def test_a_replica_may_have_what_is_gone(emptied: pathlib.Path) -> None:
     """It is not taken: retention deleted it. That is told."""
     replica = FIXTURES / "transactions/logdir/t-0"
     done = run_here([*COMMANDS["salvage"], "--replica", str(replica)], emptied)
-    assert b"records before the start of this log" in done.out
+    assert b"records before the start of this log" in b" ".join(done.out.split())  # however long the path is
     assert (done.status, b"nothing is lost" in done.out) == (0, True), done.out.decode()
