@@ -410,7 +410,8 @@ def _partition_metadata(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def stray_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a partition the topic id that the cluster has. With another id before, the records may
-    be those of an older topic of that name."""
+    be those of an older topic of that name. Beside another folder of the partition the id would make two of it: then
+    the worse one is to be moved away."""
     partition = Partition(point.path)
     if any(_twins(partition, patient)):
         yield from _duplicate(point, patient)

@@ -178,7 +178,8 @@ def walk_data(log: LoadedLog) -> Iterator[Entry]:
 def find_owed_markers(log: LoadedLog) -> frozenset[TopicPartition]:
     """Return where the coordinator of a partition of `__transaction_state` appends a marker by itself once it has
     loaded it: of transactions that it has decided about, or whose timeout comes. A load that ends early keeps what it
-    has read before (TransactionStateManager.loadTransactionMetadata)."""
+    has read before (TransactionStateManager.loadTransactionMetadata). Of a log above MOST_BYTES only the latest record
+    of each id is opened."""
     latest: dict[bytes, _Found] = {}
     with suppress(KlogError):
         for record in _walk_loaded(log):
@@ -190,9 +191,10 @@ def find_owed_markers(log: LoadedLog) -> frozenset[TopicPartition]:
 
 
 def _walk_loaded(log: LoadedLog) -> Iterator[Record | Message]:
+    is_small = sum(segment.size for segment in log.segments.values(log.log_start_offset)) <= MOST_BYTES
     for entry in walk_data(log):
         for record in entry.records():
-            if why_unread(record.key, record.value, TRANSACTION, log.terms.rules) is not None:
+            if is_small and why_unread(record.key, record.value, TRANSACTION, log.terms.rules) is not None:
                 return
             yield record
 
