@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import BinaryIO
+from unittest import mock
 
 import loaded
 
@@ -45,11 +46,14 @@ def exit_status(stop: SystemExit) -> int:
 def run_here(args: list[str], folder: pathlib.Path) -> Done:
     """Run klogtool's entry point in this process, in `folder`, with its standard streams caught.
 
-    Both the file descriptors and Python's streams: some text goes out by the one, some by the other.
+    Both the file descriptors and Python's streams: some text goes out by the one, some by the other. Gentle commands
+    leave this process its processor: not everybody could take it again for the next test.
     """
+    from klogtool.cli import gentle_reading
     from klogtool.cli.main import main
 
-    with caught_streams() as (out, err), contextlib.chdir(folder), arguments(["klogtool", *args]):
+    as_it_is = mock.patch.object(gentle_reading, "yield_processor")
+    with as_it_is, caught_streams() as (out, err), contextlib.chdir(folder), arguments(["klogtool", *args]):
         try:
             status = main() or 0
         except SystemExit as stop:

@@ -9,7 +9,7 @@ import click
 
 from klogtool.cli.output import note
 from klogtool.format.typed import parse_size
-from klogtool.log.gentle import begin_gently, end_gently
+from klogtool.log.gentle import begin_gently, end_gently, yield_processor
 from klogtool.log.holder import walk_held
 
 MOST_PATHS = 1000  # limit: of many paths that a shell expanded, the first ones are enough
@@ -79,5 +79,6 @@ def _begin_gently(*, is_in_use: bool) -> bool:
     is_gentle = bool(meta[GENTLY] or rate is not None or (meta[GENTLY] is None and is_in_use))
     if is_gentle:
         begin_gently(rate)
+        yield_processor()
         ctx.call_on_close(end_gently)
     return is_gentle

@@ -90,7 +90,9 @@ def crc32c_in_way(way: str, data: Buffer, so_far: int = 0) -> int:
     return crc32c(data, so_far)
 
 
-def batch_heads(log: Buffer, at: int, end: int, base: int, into: array[int], room: int) -> tuple[int, int]:
+def batch_heads(
+    log: Buffer, at: int, end: int, base: int, into: array[int] | memoryview[int], room: int
+) -> tuple[int, int]:
     """Decode no header: stop at `at`, with none in `into`."""
     return at, 0
 

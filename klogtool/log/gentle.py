@@ -24,6 +24,9 @@ BLOCK_BYTES = 4096  # a position and size that every disk takes for a direct rea
 MADE_UP_SECONDS = 0.5  # of what was not read in its time, so much may be read at once
 SMALLEST_CHUNK_BYTES = 16 << 10
 MOST_FREE_CHUNKS = 4  # of each size, kept for the next files: new memory costs as much as reading into it
+NICE = (
+    10  # who wakes up beside it runs at once; where all want the processor, a tenth of it is left, and 19 would starve
+)
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # numbers of the system call; libc has no function for it
 _WHO_PROCESS, _CLASS_NONE, _CLASS_IDLE = 1, 0, 3 << 13  # NONE: what the nice value says
 
@@ -72,6 +75,14 @@ def _set_disk_class(number: int) -> None:
     call = _IOPRIO_SET.get(platform.machine())
     if call is not None and sys.platform == "linux":
         ctypes.CDLL(None).syscall(call, _WHO_PROCESS, 0, number)
+
+
+def yield_processor() -> None:
+    """Let others have the processor first: this thread, and those that it starts, get the nice value NICE, if theirs is
+    not higher. Without privileges nobody can take it back, so this is for a process that ends after it. Where the
+    system refuses, all stays."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def pace() -> Pace | None:

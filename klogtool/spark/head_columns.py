@@ -6,7 +6,6 @@ from `heads.walk_heads`. A large local file is mapped, so that only the headers 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ ROOM = 1 << 14  # headers at a time
 class HeadRows(Struct, frozen=True):
     """Headers of consecutive batches. end: where the last batch ends."""
 
-    numbers: array[int]
+    numbers: memoryview[int]
     count: int
     end: int
 
@@ -107,6 +106,8 @@ def _rows_at(file: LogFile, at: int, end: int) -> HeadRows | None:
 
 
 def _rows_of(data: memoryview, at: int, end: int) -> HeadRows:
-    numbers = array("q", bytes(8 * ROOM * len(HEAD_COLUMNS)))
+    import pyarrow as pa
+
+    numbers = memoryview(pa.allocate_buffer(8 * ROOM * len(HEAD_COLUMNS))).cast("q")  # array() would write zeros first
     until, count = kernels.native.batch_heads(data, 0, end - at, at, numbers, ROOM)
     return HeadRows(numbers, count, at + until)

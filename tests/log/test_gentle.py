@@ -8,6 +8,8 @@ import pathlib
 import random
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -173,3 +175,12 @@ def test_the_rate_is_held_by_a_busy_machine_that_wakes_us_late(rate: int, monkey
         most = max(gentle.MADE_UP_SECONDS, gentle.CHUNK_BYTES / rate)
         assert done <= (now - 1000 + most) * rate + gentle.CHUNK_BYTES
     assert done == pytest.approx((now - 1000) * rate, rel=0.05)
+
+
+@pytest.mark.parametrize(("words", "nice"), [(["--gentle"], gentle.NICE), (["--rate", "1GB/s"], gentle.NICE), ([], 0)])
+def test_gentle_reading_lets_others_have_the_processor_first(words: list[str], nice: int) -> None:
+    """In a process of its own, which starts with the nice value of this one."""
+    command = ["verify", str(FIXTURES / "retention" / "logdir"), *words]
+    code = f"import os; from klogtool.cli.main import run; run({command!r}); print('nice', os.nice(0))"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60, check=True, text=True)
+    assert done.stdout.endswith(f"\nnice {max(nice, os.nice(0))}\n")

@@ -42,6 +42,7 @@ LARGE = ("large",)
 LARGE_SEGMENTS = 4
 LOOKUPS = ("lookup",)
 COLD = ("cold",)
+HEADERS = ("headers",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
 FETCHES = ("read",)
 COLUMNS = ("columns",)
@@ -323,6 +324,13 @@ def cold(setup: Setup, _: Callable[[str], bool]) -> Table:
     return filled(table, [sys.executable, str(HERE / "cold.py"), folder, setup.log("plain"), str(setup.runs)])
 
 
+def headers(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """Jobs that look at headers and side files only: 30 GB of log a second are wanted."""
+    table = Table("job", "processor s", "GB/s")
+    folder = str(setup.exports / "headers")
+    return filled(table, [sys.executable, str(HERE / "headers.py"), folder, setup.log("plain"), str(setup.runs)])
+
+
 def growths(setup: Setup, _: Callable[[str], bool]) -> Table:
     """What becomes of a command's processor time where a log has twice and four times as many segments, leader epochs
     or partitions; its peak memory."""
@@ -490,6 +498,7 @@ PARTS = (
     Part(copies, COPIES),
     Part(lookups, LOOKUPS, ()),
     Part(cold, COLD, ("plain",)),
+    Part(headers, HEADERS, ("plain",)),
     Part(growths, GROWTHS, ()),
     Part(reads, FETCHES),
     Part(appends, APPENDS),
