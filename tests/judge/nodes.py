@@ -21,7 +21,7 @@ CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
 METADATA = "__cluster_metadata-0"
 BOTH, ALONE = "broker,controller", "controller"
 REGISTRATION_S = 9  # in place of a minute: how long a broker waits for a leader before it ends
-START_S, STABLE_S = 60, 2.0
+START_S, STABLE_S, LATER_S = 60, 2.0, 30.0
 WATCHED_S = {BOTH: 60, ALONE: 18}  # a broker without a leader ends, and takes its time to stop
 LEADS = re.compile(r"Completed transition to (\w+)\(")
 # Who has won the election replays its log first, and may end at a record of it (QuorumController).
@@ -127,14 +127,15 @@ class Nodes:
             main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(self.file(node))]
             subprocess.run(self.java(*main, *words), check=True, capture_output=True)
 
-    def run(self, nodes: Iterable[int] | None = None) -> Truth:
+    def run(self, nodes: Iterable[int] | None = None, *, ending: Iterable[int] = ()) -> Truth:
         """Start nodes together, until one leads and stays so, or all have ended, or for some seconds after the last of
-        them has come to its first election. They are killed then, and their disks have changed."""
+        them has come to its first election. They are killed then, and their disks have changed. ending: nodes that are
+        to end, perhaps some seconds after another one leads."""
         with home_of(self.kind).joinpath("lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)  # another process may have a copy of this quorum, with the same ports
-            return self._run(list(nodes or self.ports), WATCHED_S[self.kind.roles])
+            return self._run(list(nodes or self.ports), WATCHED_S[self.kind.roles], {*ending})
 
-    def _run(self, nodes: Iterable[int], watched_s: float) -> Truth:
+    def _run(self, nodes: Iterable[int], watched_s: float, ending: set[int]) -> Truth:
         running: dict[int, Any] = {}
         started = time.monotonic()
         truth, leading, since, all_up = Truth(None), None, 0.0, None
@@ -157,7 +158,8 @@ class Nodes:
                 leading = leader
                 if leader is not None and now - since > STABLE_S:
                     truth.leader = leader
-                    if self.kind.roles == ALONE or "Kafka Server started" in truth.said[leader]:
+                    is_up = self.kind.roles == ALONE or "Kafka Server started" in truth.said[leader]
+                    if is_up and (not ending & alive or now - since > LATER_S):
                         return truth
                 if all_up is None and all(LEADS.search(truth.said[node]) for node in alive):
                     all_up = now

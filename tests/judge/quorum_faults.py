@@ -32,7 +32,7 @@ def log_of(nodes: Nodes, node: int) -> MetadataLog:
 # meta.properties.
 
 
-def _edit(nodes: Nodes, node: int, key: str, value: str | None) -> None:
+def edit_identity(nodes: Nodes, node: int, key: str, value: str | None) -> None:
     path = nodes.disk(node) / "meta.properties"
     lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{key}=")]
     path.write_text("\n".join([*lines, *([] if value is None else [f"{key}={value}"])]) + "\n")
@@ -45,11 +45,11 @@ def directory_id_of(nodes: Nodes, node: int) -> str:
 
 
 def lose_directory_id(nodes: Nodes, node: int, rng: random.Random) -> None:
-    _edit(nodes, node, "directory.id", None)
+    edit_identity(nodes, node, "directory.id", None)
 
 
 def new_directory_id(nodes: Nodes, node: int, rng: random.Random) -> None:
-    _edit(nodes, node, "directory.id", ANOTHER_ID)
+    edit_identity(nodes, node, "directory.id", ANOTHER_ID)
 
 
 def swap_disks(nodes: Nodes, node: int, rng: random.Random) -> None:
@@ -60,16 +60,16 @@ def swap_disks(nodes: Nodes, node: int, rng: random.Random) -> None:
         return
     other = rng.choice(others)
     ids = directory_id_of(nodes, node), directory_id_of(nodes, other)
-    _edit(nodes, node, "directory.id", ids[1])
-    _edit(nodes, other, "directory.id", ids[0])
+    edit_identity(nodes, node, "directory.id", ids[1])
+    edit_identity(nodes, other, "directory.id", ids[0])
 
 
 def another_cluster(nodes: Nodes, node: int, rng: random.Random) -> None:
-    _edit(nodes, node, "cluster.id", ANOTHER_CLUSTER)
+    edit_identity(nodes, node, "cluster.id", ANOTHER_CLUSTER)
 
 
 def another_node_id(nodes: Nodes, node: int, rng: random.Random) -> None:
-    _edit(nodes, node, "node.id", str(node + 6))
+    edit_identity(nodes, node, "node.id", str(node + 6))
     nodes.settings[node]["node.id"] = str(node + 6)
     voters = nodes.settings[node].get("controller.quorum.voters")
     if voters is not None:
@@ -113,7 +113,7 @@ def metadata_elsewhere(nodes: Nodes, node: int, rng: random.Random) -> None:
     moved = own.with_name(f"n{node}-metadata")
     shutil.copytree(own, moved)
     shutil.rmtree(own / "__cluster_metadata-0")
-    _edit(nodes, node, "directory.id", ANOTHER_ID)
+    edit_identity(nodes, node, "directory.id", ANOTHER_ID)
     nodes.settings[node]["metadata.log.dir"] = str(moved)
 
 
@@ -198,7 +198,7 @@ def disk_of_another(nodes: Nodes, node: int, rng: random.Random) -> None:
     shutil.rmtree(nodes.disk(node))
     shutil.copytree(nodes.disk(other), nodes.disk(node))
     if rng.random() < 0.7:
-        _edit(nodes, node, "node.id", nodes.settings[node]["node.id"])
+        edit_identity(nodes, node, "node.id", nodes.settings[node]["node.id"])
 
 
 def leader_is_older(nodes: Nodes, node: int, rng: random.Random) -> None:

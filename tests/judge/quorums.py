@@ -93,7 +93,8 @@ def differences_of(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Differenc
 
 def run_as_told(nodes: Nodes, told: Told, starting: Sequence[int]) -> Truth:
     """Start the nodes. Where klogtool says that some may end once, and that a second start is the cure, start again."""
-    truth = nodes.run(starting)
+    claims = (*told.alone.items(), *told.beside.items())
+    truth = nodes.run(starting, ending=[node for node, claim in claims if claim.ends])
     once = truth.ended and ElectionCause.LEADER_RESIGNED.value in told.quorum["causes"]
     return nodes.run(starting) if once else truth
 

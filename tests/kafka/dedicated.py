@@ -16,7 +16,7 @@ from typing import Any
 
 from judge.nodes import ALONE, CLUSTER, LEADS, Kind, Nodes
 
-from .brokers import a_broker, fetched
+from .brokers import a_broker, fetched, share_classes
 
 Path = pathlib.Path
 BROKER = 9
@@ -30,33 +30,48 @@ UNKNOWN_LEADER = "Unknown leader endpoints"  # a new disk may end so at its firs
 
 
 class Dedicated:
-    """Controllers 1 to `size`, and a broker that is none. Each has its disk."""
+    """Controllers 1 to `size`, and a broker that is none. Each has its disk. founders: how many of them vote from the
+    beginning; the disks of the others come with `new_disk`."""
 
-    def __init__(self, version: str, size: int, work: Path, stack: ExitStack) -> None:
+    def __init__(self, version: str, size: int, work: Path, stack: ExitStack, founders: int, is_dynamic: bool) -> None:
         self.module, self.work = fetched(version), work
-        self.nodes = Nodes(Kind(version, size, ALONE, True), work, [self.module.free_port() for _ in range(size)])
+        self.nodes = Nodes(Kind(version, size, ALONE, is_dynamic), work, [self.module.free_port() for _ in range(size)])
         for settings in self.nodes.settings.values():
             settings |= GUARDED
-        ids = {n: self.module.new_uuid() for n in self.nodes.ports}
-        self.nodes.format(ids if size > 1 else None)
+        self.founders = list(self.nodes.ports)[:founders]
+        if is_dynamic and founders == 1:
+            self._format(1, "--standalone")
+        else:
+            self.nodes.format({n: self.module.new_uuid() for n in self.nodes.ports} if is_dynamic else None)
         self.running: dict[int, Any] = {}
         config = {"process.roles": "broker", "controller.quorum.voters": "", **GUARDED}
         options = {"node_id": BROKER, "cluster_id": CLUSTER, "config": config, "heap": "320m"}
         self.broker = stack.enter_context(a_broker(version, work / "broker", **options))
         self.tools = self.broker
         if version == "4.4.0":  # its tools are not fetched
-            self.tools = fetched("4.3.1").Broker("4.3.1", work / "tools")
-        self.move_to({n: f"127.0.0.1:{port}" for n, port in self.nodes.ports.items()})
+            self.tools = share_classes(fetched("4.3.1").Broker("4.3.1", work / "tools"))
+        self.broker.config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.broker.port}"
+        self.addresses = {n: f"127.0.0.1:{port}" for n, port in self.nodes.ports.items()}
+        self.name_voters(*(() if is_dynamic else self.nodes.ports))
 
     def move_to(self, addresses: dict[int, str]) -> None:
         """The controllers listen there from now on, and the settings of all nodes say so."""
-        servers = ",".join(addresses.values())
-        for n, address in addresses.items():
-            own = {"listeners": f"CONTROLLER://{address}", "controller.quorum.bootstrap.servers": servers}
-            self.nodes.settings[n] |= own
-        plaintext = f"PLAINTEXT://127.0.0.1:{self.broker.port}"
-        self.broker.config |= {"listeners": plaintext, "controller.quorum.bootstrap.servers": servers}
         self.addresses = addresses
+        for n, address in addresses.items():
+            self.nodes.settings[n]["listeners"] = f"CONTROLLER://{address}"
+        self.name_voters()
+
+    def name_voters(self, *voters: int) -> None:
+        """The settings of all nodes name these; without any, where controllers listen: the quorum is dynamic then."""
+        named = {
+            "controller.quorum.voters": ",".join(f"{n}@{self.addresses[n]}" for n in voters),
+            "controller.quorum.bootstrap.servers": "" if voters else ",".join(self.addresses.values()),
+        }
+        self.broker.config |= named
+        for settings in self.nodes.settings.values():
+            for key, value in named.items():
+                settings.pop(key, None)
+                settings |= {key: value} if value else {}
 
     @property
     def broker_copy(self) -> Path:
@@ -127,10 +142,14 @@ class Dedicated:
 
     def new_disk(self, node: int) -> None:
         """Give a controller an empty disk."""
-        self.lose(node)
-        main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--no-initial-controllers"]
-        command = self.nodes.java(*main, "--config", str(self.nodes.file(node)))
-        subprocess.run(command, check=True, capture_output=True)
+        if self.nodes.disk(node).exists():
+            self.lose(node)
+        is_static = "controller.quorum.voters" in self.nodes.settings[node]
+        self._format(node, *([] if is_static else ["--no-initial-controllers"]))
+
+    def _format(self, node: int, *words: str) -> None:
+        main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(self.nodes.file(node))]
+        subprocess.run(self.nodes.java(*main, *words), check=True, capture_output=True)
 
     def quorum(self, leader: int, *words: object, config: int | None = None) -> str:
         file = self.nodes.file(config or leader)
@@ -229,8 +248,12 @@ class Dedicated:
             "settings": [line for line in configs if "=" in line],
             "rules": [line for line in self._ask(*self._acls, "--list") if "operation=" in line],
             "committed": [line.split()[:4] for line in lines if line.startswith("readers")],
-            "values": [[one.value for one in self.broker.consume("orders", n)] for n in range(3)],
+            "values": self.values(),
         }
+
+    def values(self) -> list[list[bytes | None]]:
+        """What was produced."""
+        return [[one.value for one in self.broker.consume("orders", n)] for n in range(3)]
 
     def go_on(self, topic: str = "fresh") -> None:
         """A producer goes on, and a new topic can be made."""
@@ -243,10 +266,12 @@ class Dedicated:
 
 
 @contextmanager
-def dedicated(version: str, size: int, work: Path) -> Iterator[Dedicated]:
+def dedicated(
+    version: str, size: int, work: Path, *, founders: int | None = None, is_dynamic: bool = True
+) -> Iterator[Dedicated]:
     """Controllers and a broker that are not started yet; nothing of them is left running."""
     with ExitStack() as stack:
-        cluster = Dedicated(version, size, work, stack)
+        cluster = Dedicated(version, size, work, stack, founders or size, is_dynamic)
         stack.callback(cluster.close)
         yield cluster
 

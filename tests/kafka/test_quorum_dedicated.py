@@ -1,17 +1,22 @@
-"""Dedicated controllers that lost their majority, and a broker: a leader is elected again, and nothing is lost.
+"""Dedicated controllers that elect no leader any more, and a broker: a leader is elected again, and nothing is lost.
 
-What is lost: two disks of three; or all controllers, and the broker's copy of the metadata is left; or the addresses of
-all three. Afterwards topics have their ids, settings, access rules, credentials, committed offsets and records, a
-producer goes on, and the quorum has as many voters as before.
+Each rescue is carried out as klogtool says it, in each release. What is lost: two disks of three, of a dynamic or a
+static quorum; all controllers, and the broker's copy of the metadata is left; the disk of the only controller, or its
+directory id; the addresses of all three; the logs of two, with which an empty leader may be elected; or kraft.version.
+Afterwards topics have their ids, settings, access rules, credentials, committed offsets and records, the broker
+registers, a producer goes on, and three controllers vote: those that were not there have joined.
 """
 
 from __future__ import annotations
 
 import pathlib
+import random
 import shutil
+import time
 from collections.abc import Iterator
 
 import pytest
+from judge.quorum_faults import empty_log, lose_directory_id
 from running import run_here
 
 from .dedicated import Dedicated, can_listen, dedicated, run_lines
@@ -20,6 +25,7 @@ from .kafka import scratch_folder
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
 RELEASES = ("4.3.1", "3.9.2", "4.4.0")
+SNAPSHOTS = "metadata.log.max.snapshot.interval.ms"
 
 
 @pytest.fixture
@@ -31,40 +37,68 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(scratch)
 
 
-def begin(cluster: Dedicated) -> dict[str, object]:
+Known = dict[str, object]
+
+
+def begin(cluster: Dedicated) -> Known:
     """Start and fill it. It is stopped afterwards."""
-    cluster.start(*cluster.nodes.ports)
+    cluster.start(*cluster.founders)
     cluster.broker.start(timeout=150)
     cluster.fill()
     known = cluster.known()
     assert known["rules"]
     assert known["committed"]
     assert "SCRAM" in str(known["settings"])
+    if SNAPSHOTS in cluster.nodes.settings[1]:
+        wait_for_a_snapshot(cluster.nodes.metadata(1))
     cluster.broker.stop()
-    cluster.stop(*cluster.nodes.ports)
+    cluster.stop(*cluster.founders)
     return known
 
 
-def check(cluster: Dedicated, before: dict[str, object], leader: int = 1) -> None:
-    """The broker comes back to the new quorum; nothing is lost, and all goes on."""
+def wait_for_a_snapshot(metadata: Path) -> None:
+    """Until there is one that was begun now or later."""
+    now, end = time.time(), time.monotonic() + 60
+    while not any(path.stat().st_mtime > now + 1 for path in metadata.glob("*.checkpoint")):
+        assert time.monotonic() < end
+
+
+def serves(cluster: Dedicated, before: Known, leader: int, *voters: int, topic: str = "fresh") -> Known:
+    """The broker comes back to the new quorum; nothing is lost, and all goes on. Return what is there then."""
     cluster.broker.start(timeout=150)
     assert cluster.known() == before
-    assert cluster.voters(leader) == {*cluster.nodes.ports}
-    cluster.go_on()
-    check_after_a_restart(cluster)
+    assert cluster.voters(leader) == {*voters}
+    cluster.go_on(topic)
+    return before | {"values": cluster.values()}
 
 
-def check_after_a_restart(cluster: Dedicated) -> None:
-    """All nodes stop and start once more: what they had, with what is new since the rescue, is still there."""
-    known = cluster.known()
+def check(cluster: Dedicated, before: Known, leader: int = 1) -> None:
+    """The whole: so it is with all controllers as voters. All nodes stop and start once more then: what they had, with
+    what is new since the rescue, is still there."""
+    everyone = [*cluster.nodes.ports]
+    known = serves(cluster, before, leader, *everyone)
     cluster.broker.stop()
-    cluster.stop(*cluster.nodes.ports)
-    cluster.start(*cluster.nodes.ports)
+    cluster.stop(*everyone)
+    cluster.start(*everyone)
     (leader,) = cluster.leaders()
-    cluster.broker.start(timeout=150)
-    assert cluster.known() == known
-    assert cluster.voters(leader) == {*cluster.nodes.ports}
-    cluster.go_on(topic="after-a-restart")
+    serves(cluster, known, leader, *everyone, topic="after-a-restart")
+
+
+def check_with_others(cluster: Dedicated, before: Known) -> None:
+    """Node 1, which was started, leads alone; the others join on new disks."""
+    cluster.settle(1)
+    others = [n for n in cluster.nodes.ports if n != 1]
+    for node in others:
+        cluster.new_disk(node)
+    cluster.join(1, *others)
+    check(cluster, before)
+
+
+def klogtool(cluster: Dedicated, *words: object, status: int = 0) -> str:
+    """What `quorum` prints, with what is an error."""
+    done = run_here(["quorum", *map(str, words), "--kafka", cluster.nodes.kind.version], cluster.work)
+    assert done.status == status, done.err
+    return done.out.decode() + done.err
 
 
 def settings_of(cluster: Dedicated, *nodes: int) -> list[str]:
@@ -96,7 +130,7 @@ def test_two_of_three_are_lost(version: str, folder: Path) -> None:
         cluster.go_on(topic="with-two")
 
 
-@pytest.mark.parametrize(("version", "size"), [("4.3.1", 1), ("3.9.2", 1), ("4.4.0", 1), ("4.3.1", 3), ("3.9.2", 5)])
+@pytest.mark.parametrize(("version", "size"), [("4.3.1", 1), ("3.9.2", 1), ("4.4.0", 3), ("4.3.1", 3), ("3.9.2", 5)])
 def test_all_controllers_are_lost_and_a_broker_has_a_copy(version: str, size: int, folder: Path) -> None:
     with dedicated(version, size, folder) as cluster:
         before = begin(cluster)
@@ -116,11 +150,20 @@ def test_all_controllers_are_lost_and_a_broker_has_a_copy(version: str, size: in
         check(cluster, before)
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "[::1]"])
-def test_three_controllers_come_back_under_another_host_name(host: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "host"),
+    [
+        ("4.3.1", "localhost"),
+        ("4.3.1", "127.0.0.2"),
+        ("4.3.1", "[::1]"),
+        ("3.9.2", "localhost"),
+        ("4.4.0", "127.0.0.2"),
+    ],
+)
+def test_three_controllers_come_back_under_another_host_name(version: str, host: str, folder: Path) -> None:
     if not can_listen(host.strip("[]")):
         pytest.skip(f"this machine has no {host}")
-    with dedicated("4.3.1", 3, folder) as cluster:
+    with dedicated(version, 3, folder) as cluster:
         before = begin(cluster)
         ports = [cluster.module.free_port() for _ in cluster.nodes.ports]
         cluster.move_to({n: f"{host}:{port}" for n, port in zip(cluster.nodes.ports, ports, strict=True)})
@@ -134,3 +177,136 @@ def test_three_controllers_come_back_under_another_host_name(host: str, folder: 
         cluster.start(*cluster.nodes.ports)
         (leader,) = cluster.leaders()
         check(cluster, before, leader)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_the_directory_id_of_the_only_controller_is_written_back(version: str, folder: Path) -> None:
+    """By the doctor's first option. No log is changed."""
+    with dedicated(version, 3, folder, founders=1) as cluster:
+        before = begin(cluster)
+        meta, log = cluster.nodes.disk(1) / "meta.properties", cluster.nodes.metadata(1) / f"{0:020}.log"
+        was, data = sorted(meta.read_text().split()), log.read_bytes()
+        lose_directory_id(cluster.nodes, 1, random.Random(0))
+        words = ["doctor", str(cluster.nodes.disk(1)), "--kafka", version, "--fix", "--option", "1"]
+        assert run_here([*words, "--plan-out", "plan.json"], folder).status == 0
+        done = run_here(["apply", "plan.json"], folder)
+        assert done.status == 0, done.err
+        assert (sorted(meta.read_text().split()), log.read_bytes()) == (was, data)
+        cluster.start(1)
+        check_with_others(cluster, before)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("kept", ["*", "*.checkpoint"])
+def test_the_disk_of_the_only_controller_is_replaced(kept: str, version: str, folder: Path) -> None:
+    """Its metadata were copied to a new disk, with another directory id; the old id is not written back. Of the
+    metadata all is left, or only snapshots."""
+    with dedicated(version, 3, folder, founders=1) as cluster:
+        cluster.nodes.settings[1][SNAPSHOTS] = "2000"
+        before = begin(cluster)
+        cluster.new_disk(1)
+        metadata = cluster.nodes.metadata(1)
+        shutil.rmtree(metadata, ignore_errors=True)
+        metadata.mkdir()
+        for path in (folder / "gone-1" / metadata.name).glob(kept):
+            shutil.copy2(path, metadata)
+        told = klogtool(cluster, cluster.nodes.disk(1), "--standalone", "--destroyed", 1, "--accept-loss", "--apply")
+        assert "node 1 is the only voter" in told
+        cluster.start(1)
+        check_with_others(cluster, before)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_dynamic_quorum_becomes_static_and_dynamic_again(version: str, folder: Path) -> None:
+    """The way back is that of an operator who has lost two others that the settings name."""
+    with dedicated(version, 3, folder, founders=1) as cluster:
+        before = begin(cluster)
+        klogtool(cluster, cluster.nodes.disk(1), "--standalone", "--static", "--apply")
+        cluster.name_voters(1)
+        cluster.start(1)
+        cluster.settle(1)
+        known = serves(cluster, before, 1, 1, topic="static")
+        cluster.broker.stop()
+        cluster.stop(1)
+        cluster.name_voters(1, 2, 3)
+        lost = ("--standalone", "--destroyed", 2, "--destroyed", 3, "--accept-loss", "--apply")
+        told = klogtool(cluster, cluster.nodes.disk(1), "--config-file", cluster.nodes.file(1), *lost)
+        assert "remove controller.quorum.voters" in told
+        cluster.name_voters()
+        cluster.start(1)
+        check_with_others(cluster, known)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_two_of_three_of_a_static_quorum_are_lost(version: str, folder: Path) -> None:
+    """The settings name the one that is left; later all three again, and it starts with one of them, as is said."""
+    with dedicated(version, 3, folder, is_dynamic=False) as cluster:
+        before = begin(cluster)
+        one = (cluster.nodes.disk(1), "--config-file", cluster.nodes.file(1))
+        assert "delete quorum-state of the controller that is left" in klogtool(cluster, *one, status=1)
+        (cluster.nodes.metadata(1) / "quorum-state").unlink()
+        cluster.name_voters(1)
+        cluster.start(1)
+        cluster.settle(1)
+        known = serves(cluster, before, 1, 1, topic="alone")
+        cluster.broker.stop()
+        cluster.stop(1)
+        cluster.name_voters(1, 2, 3)
+        for node in (2, 3):
+            cluster.new_disk(node)
+        start_with_one_other(cluster)
+        check(cluster, known)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_static_quorum_that_lost_two_becomes_dynamic(version: str, folder: Path) -> None:
+    with dedicated(version, 3, folder, is_dynamic=False) as cluster:
+        before = begin(cluster)
+        lost = ("--standalone", "--destroyed", 2, "--destroyed", 3, "--accept-loss", "--apply")
+        told = klogtool(cluster, cluster.nodes.disk(1), "--config-file", cluster.nodes.file(1), *lost)
+        assert "remove controller.quorum.voters" in told
+        cluster.name_voters()
+        cluster.start(1)
+        check_with_others(cluster, before)
+
+
+def start_with_one_other(cluster: Dedicated) -> None:
+    """As it is said where an empty leader may be elected, or an older one."""
+    disks = [cluster.nodes.disk(n) for n in cluster.nodes.ports]
+    files = [word for n in cluster.nodes.ports for word in ("--config-file", cluster.nodes.file(n))]
+    told = klogtool(cluster, *disks, *files, status=1)
+    assert f"start the controller of {disks[0]} with 1 of the other voters; once it leads, start the rest" in told
+    cluster.start(1, 2)
+    cluster.settle(1)
+    cluster.start(3)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_two_logs_are_lost_and_the_whole_one_leads(version: str, folder: Path) -> None:
+    """Disks with only their first snapshot, which would elect an empty leader."""
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        for node in (2, 3):
+            empty_log(cluster.nodes, node, random.Random(0))
+        start_with_one_other(cluster)
+        check(cluster, before)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_voter_gets_the_copy_of_a_broker(version: str, folder: Path) -> None:
+    """All controllers are restored from older disks; what was made since then only the broker has."""
+    with dedicated(version, 3, folder) as cluster:
+        cluster.start(*cluster.founders)
+        cluster.leaders()
+        cluster.stop(*cluster.founders)
+        for node in cluster.founders:
+            shutil.copytree(cluster.nodes.disk(node), folder / f"older-{node}")
+        before = begin(cluster)
+        for node in cluster.founders:
+            cluster.lose(node)
+            (folder / f"older-{node}").rename(cluster.nodes.disk(node))
+        disks = [*(cluster.nodes.disk(n) for n in cluster.founders), cluster.broker_copy]
+        told = klogtool(cluster, *disks, status=1)
+        assert run_lines(told, r"^  (mv .*)$", folder)
+        start_with_one_other(cluster)
+        check(cluster, before)

@@ -1,9 +1,9 @@
 """A quorum that has lost its majority gets a new set of voters, and real controllers elect a leader: nothing is lost.
 
 Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, an access rule,
-records, a transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller;
-the addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is
-there, producers go on, and the quorum has three voters again, of which one can be down.
+records, a transaction and committed offsets. What is lost: the metadata disks of two, or the addresses of all three.
+After the rescue every topic has its id, every record and setting is there, producers go on, and the quorum has three
+voters again, of which one can be down. Other losses: test_quorum_dedicated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ from .beside import module_beside
 from .brokers import fetched
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
-from .test_metadata_from_disks import EAGER, METADATA, Known, described, feed, go_on, seen, wait_for_replicas
+from .test_metadata_from_disks import EAGER, Known, described, feed, go_on, seen, wait_for_replicas
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
@@ -187,15 +187,16 @@ def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
             assert time.monotonic() < end
 
 
-def test_two_new_disks_get_the_old_ids(folder: Path) -> None:
+def test_two_new_disks_get_the_old_ids(version: str, folder: Path) -> None:
     """No log is changed, and the set of voters stays."""
-    with a_cluster("4.3.1", folder, 3, GUARDED, is_dynamic=True) as cluster:
+    with a_cluster(version, folder, 3, GUARDED, is_dynamic=True) as cluster:
         rescue = Rescue(cluster, folder)
         before = rescue.begin()
         rescue.stop()
         for node_id in (2, 3):
             rescue.new_disk(node_id)
-        done = run_here(["quorum", *(str(broker.metadata_dir) for broker in cluster.brokers)], folder)
+        disks = [str(broker.metadata_dir) for broker in cluster.brokers]
+        done = run_here(["quorum", *disks, "--kafka", version], folder)
         assert done.status == 1, done.err
         lines = re.findall(r"^  (sed .*)$", done.out.decode(), flags=re.MULTILINE)
         assert len(lines) in (2, 3)  # node 1 may take a new disk for the leader of its epoch
@@ -242,97 +243,6 @@ def test_old_controllers_come_back(folder: Path) -> None:
 @pytest.fixture(params=["4.3.1", "3.9.2", "4.4.0"])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@contextmanager
-def one_with_a_topic(folder: Path, version: str = "4.3.1") -> Iterator[tuple[Rescue, Callable[[], None]]]:
-    """A stopped cluster of one node, and what starts it and checks that the topic is there and works."""
-    with a_cluster(version, folder, 1, EAGER, is_dynamic=True) as cluster:
-        rescue, record = Rescue(cluster, folder), sys.modules[type(cluster.one).__module__].Record
-        cluster.one.config["metadata.log.max.snapshot.interval.ms"] = 2000
-        cluster.start()
-        cluster.one.create_topic("orders", 1, retention_ms=-1)
-        wait_for_a_snapshot(cluster.one.metadata_dir / METADATA)
-        cluster.one.produce("orders", 0, [record(value=b"old")], acks="all")
-        topic_id = cluster.one.topic_id("orders")
-        cluster.stop()
-
-        def check() -> None:
-            cluster.start()
-            assert cluster.one.topic_id("orders") == topic_id
-            cluster.one.produce("orders", 0, [record(value=b"new")], acks="all")
-            assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
-            cluster.one.create_topic("fresh", 1)
-            voters = rescue.voters(1)
-            cluster.stop()
-            cluster.start()  # once more, over what the rescued node wrote
-            assert (cluster.one.topic_id("orders"), rescue.voters(1)) == (topic_id, voters)
-            assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
-            assert "fresh" in rescue.topics(1)
-
-        yield rescue, check
-
-
-def wait_for_a_snapshot(metadata: Path) -> None:
-    """Until there is one that was begun now or later."""
-    now, end = time.time(), time.monotonic() + 60
-    while not any(path.stat().st_mtime > now + 1 for path in metadata.glob("*.checkpoint")):
-        assert time.monotonic() < end
-
-
-@pytest.mark.parametrize("kept", ["*", "*.checkpoint"])
-def test_the_disk_of_the_only_controller_is_replaced(folder: Path, kept: str) -> None:
-    """Its metadata were copied to a new disk, with another directory id; the old id is not written back. Of the
-    metadata all is left, or only snapshots."""
-    with one_with_a_topic(folder) as (rescue, check):
-        rescue.new_disk(1)
-        new = rescue.node(1).metadata_dir
-        shutil.rmtree(new / METADATA, ignore_errors=True)
-        (new / METADATA).mkdir()
-        for path in (new.with_name("gone") / METADATA).glob(kept):
-            shutil.copy2(path, new / METADATA)
-        rescue.klogtool(new, "--standalone", "--destroyed", 1, "--accept-loss", "--apply")
-        check()
-
-
-def test_the_directory_id_of_the_only_controller_is_written_back(version: str, folder: Path) -> None:
-    """By the doctor's first option. No log is changed."""
-    with one_with_a_topic(folder, version) as (rescue, check):
-        disk = rescue.node(1).metadata_dir
-        meta = disk / "meta.properties"
-        lines = meta.read_text().splitlines(keepends=True)
-        meta.write_text("".join(line for line in lines if not line.startswith("directory.id=")))
-        log = (disk / METADATA / f"{0:020}.log").read_bytes()
-        words = ["doctor", str(disk), "--kafka", version, "--fix", "--option", "1", "--plan-out", "plan.json"]
-        assert run_here(words, folder).status == 0
-        done = run_here(["apply", "plan.json"], folder)
-        assert done.status == 0, done.err
-        assert sorted(meta.read_text().split()) == sorted("".join(lines).split())
-        assert (disk / METADATA / f"{0:020}.log").read_bytes() == log
-        check()
-
-
-def test_a_dynamic_quorum_becomes_static(version: str, folder: Path) -> None:
-    with one_with_a_topic(folder, version) as (rescue, check):
-        node = rescue.node(1)
-        rescue.klogtool(node.metadata_dir, "--standalone", "--static", "--apply")
-        del node.config["controller.quorum.bootstrap.servers"]
-        node.config["controller.quorum.voters"] = f"1@127.0.0.1:{node._controller_port}"
-        check()
-        # And back, as an operator does who has lost two others that were named there.
-        node.stop()
-        lost = (f"1@127.0.0.1:{node._controller_port}", "2@127.0.0.1:9", "3@127.0.0.1:9")
-        (folder / "old.properties").write_text(
-            "process.roles=controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
-            f"listeners=CONTROLLER://127.0.0.1:{node._controller_port}\ncontroller.quorum.voters={','.join(lost)}\n"
-        )
-        words = ("--config-file", folder / "old.properties", "--standalone", "--destroyed", 2, "--destroyed", 3)
-        rescue.klogtool(node.metadata_dir, *words, "--accept-loss", "--apply")
-        node.config["controller.quorum.voters"] = ""
-        node.config["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{node._controller_port}"
-        node.start(timeout=150)
-        assert rescue.voters(1) == {1}
-        assert [one.value for one in node.consume("orders", 0)] == [b"old", b"new"]
 
 
 def test_three_controllers_come_back_under_other_addresses(folder: Path) -> None:
