@@ -107,7 +107,7 @@ class VoterResult(Struct, frozen=True):
 class VotersResult(ChangeResult, frozen=True):
     """A new set of voters. kraft_version: 0 if the settings are to name them. offset, epoch: of the first record that
     is written; of a snapshot, its end. was: ids of the voters before. leader: whether the new voters that are here
-    elect one.
+    elect one. may_end: node ids of those that others may end before.
 
     unseen: ids of old voters without a copy here. may_lose: whether they may have committed records that no copy here
     has. unseen_epoch: an epoch that had a leader, and of which no copy here has a record. not_taken: what other copies
@@ -123,6 +123,7 @@ class VotersResult(ChangeResult, frozen=True):
     offset: int
     epoch: int
     leader: str
+    may_end: list[int]
     unseen: list[int]
     may_lose: bool
     unseen_epoch: int | None
@@ -249,6 +250,7 @@ def _result(new_voters: NewVoters, state: LogState, *, is_static: bool = False) 
         new_voters.offset,
         new_voters.epoch,
         new_voters.outcome.value,
+        list(new_voters.may_end),
         list(new_voters.unseen),
         new_voters.may_lose,
         new_voters.unseen_epoch,

@@ -152,6 +152,11 @@ class Seat(Struct, frozen=True):
         return self.forgot or self.hears_otherwise or self.misled
 
     @property
+    def may_end_once(self) -> bool:
+        """Return whether it may end until there is a leader, and starts then."""
+        return self.may_end or self.hears_resigned
+
+    @property
     def has_no_epoch_left(self) -> bool:
         """Return whether it knows of the last epoch that there can be."""
         return _last_epoch(self.controller) >= MAX_INT

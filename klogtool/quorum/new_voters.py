@@ -61,7 +61,8 @@ class NewVoters(Struct, frozen=True):
     have committed records that no copy here has. unseen_epoch: an epoch that had a leader, by a quorum-state, and of
     which no copy here has a record; None if there is none. tails: what other copies end with and this one does not
     have: a later epoch went on without it, so it was not committed; there are none where absent voters decide that.
-    outcome: whether the new voters that are here elect a leader. gone: offsets that a copy here had once, and none has.
+    outcome: whether the new voters that are here elect a leader. may_end: node ids of those that others may end before
+    they do. gone: offsets that a copy here had once, and none has.
     """
 
     controller: Controller
@@ -73,6 +74,7 @@ class NewVoters(Struct, frozen=True):
     unseen_epoch: int | None
     tails: tuple[CopyTail, ...]
     outcome: ElectionOutcome
+    may_end: tuple[int, ...]
     gone: tuple[int, int] | None = None
 
     @property
@@ -112,6 +114,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         )
     _check_no_old_majority(election, controller, old, voters, wish)
     epoch = _epoch(controllers)
+    after = _election_after(controller, controllers, voters, epoch, wish)
     absent = [_absent(voters_then, controllers) for voters_then in _voter_sets(controller, old)]
     result = NewVoters(
         controller,
@@ -125,7 +128,8 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         ),
         _unseen_epoch(controllers, best),
         tails,
-        _outcome(controller, controllers, voters, epoch, wish),
+        after.outcome,
+        tuple(seat.controller.node_id or 0 for seat in after.seats if seat.may_end_once),
         None if election.gone is None else (election.gone.first, election.gone.last),
     )
     _check_not_parted(result)
@@ -166,12 +170,21 @@ def _check_one_cluster(controllers: Sequence[Controller]) -> None:
     owners: dict[str, Controller] = {}
     for each in controllers:
         other = owners.setdefault(each.directory_id or each.path, each)
-        if other is not each:
-            raise Refused(
-                NewVotersCause.SAME_DIRECTORY(path=other.path, directory_id=str(each.directory_id)),
-                path=each.path,
-                cure=NewVotersCause.NAME_ONE_OF_THEM(),
-            )
+        if other is each or (other.node_id != each.node_id and all(map(_is_no_broker, (other, each)))):
+            continue
+        cause = NewVotersCause.SAME_VOTER if other.node_id == each.node_id else NewVotersCause.SAME_DIRECTORY
+        raise Refused(
+            cause(path=other.path, directory_id=str(each.directory_id)),
+            path=each.path,
+            cure=NewVotersCause.NAME_ONE_OF_THEM(),
+        )
+
+
+def _is_no_broker(controller: Controller) -> bool:
+    """Return whether it is known to register no log dirs: then another node may have its directory id. A voter is that
+    with its node id (VoterSet), but a broker ends whose directory id another one has registered
+    (ClusterControlManager)."""
+    return controller.settings is not None and controller.settings.roles == {CONTROLLER}
 
 
 def _check_readable(controllers: Sequence[Controller]) -> None:
@@ -449,9 +462,9 @@ def _unseen_epoch(controllers: Sequence[Controller], best: Position) -> int | No
     return max(epochs, default=None)
 
 
-def _outcome(
+def _election_after(
     controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...], epoch: int, wish: Wish
-) -> ElectionOutcome:
+) -> Election:
     """Judge the election that follows, of the new voters that are here. Raises Refused if it fails for another reason
     than that others are not here."""
     log = controller.log
@@ -473,7 +486,7 @@ def _outcome(
             path=controller.path,
             cure=NewVotersCause.FIRST(cures=cures) if cures else NewVotersCause.FIRST_SETTINGS(),
         )
-    return election.outcome
+    return election
 
 
 def _check_not_parted(result: NewVoters) -> None:

@@ -319,6 +319,9 @@ def _next_steps(result: VotersResult) -> Iterator[str]:
     if others:
         majority = len(ids) // 2
         yield f"  It leads once {majority} of {_words(others, 'and')} {'is' if majority == 1 else 'are'} up as well."
+    if result.may_end:
+        it = "it" if len(result.may_end) == 1 else "them"
+        yield f"  {_words(result.may_end, 'and').capitalize()} may end before there is a leader: start {it} again then."
     for node in (node for node in result.was if node not in ids and result.kraft_version):
         config = f"server-{node}.properties"
         cluster = quoted(result.cluster_id or "CLUSTER-ID")

@@ -93,6 +93,24 @@ def test_a_log_that_a_start_throws_away_begins_anew_at_the_snapshot(tmp_path: Pa
         assert files["leader-epoch-checkpoint"].split() == [b"0", b"1", b"1003", b"40"], name
 
 
+def test_who_may_end_before_there_is_a_leader_is_named(tmp_path: Path) -> None:
+    """Node 2 led until its stop, and node 3 has a new disk: that one does not know where node 2 listens."""
+    one = Disk(tmp_path, 1).voters(*THREE).records(9).state(1, 2, 3)
+    two = Disk(tmp_path, 2).voters(*THREE).records(5).state(1, 2, 3)
+    new = Disk(tmp_path, 3)
+    voters = "1@c1:9101,2@c2:9102,3@c3:9103"
+    wish = {"voters": voters, "destroyed": (3,), "accept_loss": True}
+    question = asked([one, two, new], **wish)
+    (plan,) = decide(str(one.path), question)
+    assert (plan.result.node_id, plan.result.leader, plan.result.may_end) == (1, "elected", [3])
+    assert "Node 3 may end before there is a leader: start it again then." in voters_text(plan)
+    two.state(1, 1, 3)
+    one.state(1, 1, 3)
+    (plan,) = decide(str(one.path), question)
+    assert plan.result.may_end == []
+    assert "may end before" not in voters_text(plan)
+
+
 def test_a_brokers_copy_counts_and_the_better_one_has_to_be_taken(tmp_path: Path) -> None:
     one = Disk(tmp_path, 1).voters(*THREE).records(5)
     broker = Disk(tmp_path, 4).voters(*THREE).records(8)
@@ -205,6 +223,11 @@ def last_epoch(folder: Path) -> tuple[list[Disk], dict[str, object]]:
     return [whole_three(folder)[0].state(1, 2, (1 << 31) - 1000)], LOST
 
 
+def one_disk_twice(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one = Disk(folder, 1).voters(*THREE).records(5)
+    return [one, Disk(folder / "x", 1).voters(*THREE).records(5)], dict(LOST)
+
+
 def no_directory_id(folder: Path) -> tuple[list[Disk], dict[str, object]]:
     return [Disk(folder, 1, directory=None).voters(*THREE).records(5)], LOST | {"destroyed": (1, 2, 3)}
 
@@ -224,7 +247,8 @@ def static_unknown(folder: Path) -> tuple[list[Disk], dict[str, object]]:
 REFUSALS: dict[Make, str] = {
     different_bytes: "these are two logs",
     other_cluster: "of different clusters",
-    one_directory_id: "count as one voter",
+    one_directory_id: "the second ends when it registers",
+    one_disk_twice: "count as one voter",
     whole_majority: "they elect a leader by themselves",
     empty_majority: "all topics would be lost",
     damaged: "is damaged",
@@ -241,6 +265,14 @@ REFUSALS: dict[Make, str] = {
 def test_what_could_do_harm_is_refused(tmp_path: Path, make: Make) -> None:
     disks, wish = make(tmp_path)
     assert REFUSALS[make] in refused(*disks, **wish)
+
+
+def test_controllers_that_are_no_brokers_may_have_one_directory_id(tmp_path: Path) -> None:
+    disks, wish = one_directory_id(tmp_path)
+    alone = [properties(1), properties(4)]
+    assert planned(*disks, settings=alone, **wish)[0].voters[0].id == 1
+    both = [properties(1), properties(4, roles="broker,controller")]
+    assert "the second ends when it registers" in refused(*disks, settings=both, **wish)
 
 
 def test_old_disks_that_are_no_majority_may_stay(tmp_path: Path) -> None:
