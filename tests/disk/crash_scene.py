@@ -22,6 +22,7 @@ from made import (
     picture,
 )
 
+from klogtool.disk.disk import Disk
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, resume, undo
@@ -80,30 +81,44 @@ class Scene:
         *,
         inside: bool = True,
     ) -> None:
+        self._prepare(box, make, journal)
+        self.stage = Stage(box, *([] if journal is None else [journal]))
+        recorded = RecordingDisk(self.stage, is_killed_inside=inside)
+        self._carry_out(recorded, None if journal is None else str(journal))
+        self.states = CrashStates(recorded)
+
+    def _prepare(
+        self, box: pathlib.Path, make: Callable[[pathlib.Path], Work], journal: pathlib.Path | None = None
+    ) -> None:
+        """What is there before the run."""
         self.box, self.work = box, make(box)
         self.log_dir = self.work.log_dir
         (box / BESIDE).write_text(BESIDE)
         self.first, self.before = self.contents(), picture(self.log_dir)
         self.batches = self.started()
+        self.starts: set[frozenset[tuple[str, bytes]]] = set()
         self.journal = journal or pathlib.Path(f"{self.log_dir}.klogtool")
         self.earlier = {entry.path for entry in self._entries()}
-        self.stage = Stage(box, *([] if journal is None else [journal]))
-        recorded = RecordingDisk(self.stage, is_killed_inside=inside)
+
+    def _carry_out(self, disk: Disk, journal: str | None = None) -> None:
+        """The run, and what is there after it."""
         head = HEAD if self.work.named is None else {**HEAD, "paths": [str(self.work.named)]}
-        InPlace(self.work.plans(), head, journal=None if journal is None else str(journal), disk=recorded).carry_out()
+        InPlace(self.work.plans(), head, journal=journal, disk=disk).carry_out()
         self.wanted = self.contents()
         after = self.started()
         self.least = {key: found & after.get(key, frozenset()) for key, found in self.batches.items()}
         self.most = {
             key: self.batches.get(key, frozenset()) | found for key, found in {**self.batches, **after}.items()
         }
-        self.states = CrashStates(recorded)
-        self.starts: set[frozenset[tuple[str, bytes]]] = set()
 
     def contents(self) -> dict[str, bytes]:
         """All files but those of the journal."""
         found = contents(self.box).items()
         return {name: data for name, data in found if ".klogtool/" not in name and not name.endswith("/.lock")}
+
+    def disk(self) -> Disk:
+        """For what is done after the crash."""
+        return StageDisk(self.stage)
 
     def put(self, world: World) -> None:
         self.stage.put(world)
@@ -138,7 +153,7 @@ class Scene:
         """Every byte, time and mode is as it was, and nothing else is there."""
         entry = self.entry()
         if entry is not None:
-            undo(entry, disk=StageDisk(self.stage))
+            undo(entry, disk=self.disk())
         self.check_before()
 
     def check_before(self) -> None:
@@ -154,7 +169,7 @@ class Scene:
         entry = self.entry()
         is_torn = entry is None or entry.is_torn()
         if entry is not None and not is_torn and entry.progress() is not Progress.DONE:
-            resume(entry, disk=StageDisk(self.stage))
+            resume(entry, disk=self.disk())
         assert self.contents() == (self.first if is_torn else self.wanted)
 
     def check_start(self) -> None:
