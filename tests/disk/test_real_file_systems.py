@@ -50,9 +50,9 @@ class RealScene(Scene):
 
 
 @pytest.fixture(params=FILE_SYSTEMS)
-def real(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[RealDisk]:
+def real(request: pytest.FixtureRequest, box: pathlib.Path) -> Iterator[RealDisk]:
     skip_without(request.param)
-    disk = RealDisk(tmp_path, request.param)
+    disk = RealDisk(box, request.param)
     yield disk
     disk.unmount()
 
