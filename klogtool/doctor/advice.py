@@ -43,6 +43,7 @@ from klogtool.doctor.messages import situation_of
 from klogtool.doctor.metadata_options import quorum_options
 from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.permissions import TEMPORARY
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.folder import is_device, is_fifo, is_socket, names_in
@@ -171,7 +172,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
     if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
         return  # a disk is missing, read-only or full: only a person can help
-    if is_fifo(point.path) or is_socket(point.path) or is_device(point.path):
+    is_folder = point.cure is not None and point.path.endswith(TEMPORARY) and os.path.isdir(point.path)
+    if is_folder or is_fifo(point.path) or is_socket(point.path) or is_device(point.path):
         return  # no plan touches what is no file
     is_of_state = os.path.basename(point.path) == FileKind.QUORUM_STATE.value
     if (by_finding := OPTIONS_BY_FINDING.get(point.kind)) is not None:

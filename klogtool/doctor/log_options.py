@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import asdict, replace
 
@@ -24,7 +24,14 @@ from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import mending, moving_in_options
 from klogtool.doctor.fixes import touches_other
-from klogtool.doctor.measured import find_blanked, find_emptied, find_set_aside, first_offset_of, unpacked_size
+from klogtool.doctor.measured import (
+    find_blanked,
+    find_doubtful_copies,
+    find_emptied,
+    find_set_aside,
+    first_offset_of,
+    unpacked_size,
+)
 from klogtool.doctor.metadata_options import copy_option, lost_of_metadata
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
@@ -44,6 +51,8 @@ from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.causes import CureCause
 from klogtool.verify.cures import (
+    MOST_MAGIC_BYTES,
+    filling_from_copy,
     in_turn,
     rebuild_index,
     recover,
@@ -52,7 +61,7 @@ from klogtool.verify.cures import (
     unpacking,
     unpacking_into,
 )
-from klogtool.verify.only_copies import find_orphans
+from klogtool.verify.only_copies import find_orphans, may_have
 from klogtool.verify.swaps import offsets_in_log
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
@@ -174,7 +183,7 @@ def _in_capitals(files: Mapping[str, DraftFile], logs: Mapping[str, str]) -> dic
 def _names_given_again(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield what to do about segments that are missing, or empty, beside a file with another end to its name."""
     files = _files_of(point.path)
-    moves = {old: new for old, new in find_set_aside(files).items() if _is_missing(new, point)}
+    moves = _missing(find_set_aside(files), files, point)
     if moves:
         yield from _renaming(point.path, AdviceCause.SEGMENT_NAMES(names=" and ".join(moves)), files, moves, patient)
 
@@ -190,8 +199,8 @@ def _refilling(
     for old, new, is_over in copies:
         copy, log = os.path.join(path, old), os.path.join(path, new)
         if unpacked_size(old, files[old]) != files[old].size:
-            if old.endswith(".gz"):
-                command = unpacking_into(copy, log, over=is_over)
+            command = unpacking_into(copy, log, over=is_over)
+            if command is not None:
                 yield by_hand(path, AdviceCause.BEFORE_THE_START(command=command), AdviceCause.PUT_BACK(name=old))
         elif is_over:
             rest = span_of(after[new].content, files[old].size, after[new].size)
@@ -209,9 +218,10 @@ def _refilling(
 
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
-    for old, new in find_set_aside(_files_of(point.path), packed=True).items():
+    files = _files_of(point.path)
+    for old in _missing(find_set_aside(files, packed=True), files, point):
         unpack = unpacking(os.path.join(point.path, old))
-        if unpack is not None and _is_missing(new, point):
+        if unpack is not None:
             yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=unpack), AdviceCause.UNPACK(name=old))
 
 
@@ -222,14 +232,28 @@ def _moving_up(point: Ahead) -> Iterator[Option]:
     except KlogError:
         return
     nested = find_nested_logs(draft.path, draft.folders, draft.before)
-    for name in dict.fromkeys(os.path.dirname(path) for path, log in nested.items() if _is_missing(log, point)):
+    for name in dict.fromkeys(os.path.dirname(path) for path in _missing(nested, draft.before, point)):
         move = CureCause.MOVE_UP(folder=os.path.join(point.path, name), path=point.path)
         yield by_hand(point.path, AdviceCause.BEFORE_THE_START(command=move), AdviceCause.MOVE_UP(name=name))
 
 
-def _is_missing(log: str, point: Ahead) -> bool:
-    base = parse_file_name(log).base_offset or 0
-    return (point.first_offset or 0) <= base <= (point.last_offset or -1)
+def _filling_from_copies(point: Ahead) -> Iterator[Option]:
+    """Yield what to do about records that a segment lacks, and that a file beside it may have."""
+    files = _files_of(point.path)
+    blanked = find_blanked(files)
+    for name, log in _missing(find_doubtful_copies(files, is_compacted=False), files, point).items():
+        if log in files and files[log].size and name not in blanked:
+            with ContentFile(name, files[name].content) as file:
+                start = file.read(0, MOST_MAGIC_BYTES)
+            command = filling_from_copy(os.path.join(point.path, name), log, start)
+            if command is not None:
+                yield by_hand(point.path, command, AdviceCause.FILL_FROM_FILE(name=name))
+
+
+def _missing(copies: Mapping[str, str], names: Iterable[str], point: Ahead) -> dict[str, str]:
+    """Return those of these files (with the names of segments) that may have what is missing."""
+    ranges = [(point.first_offset or 0, -1 if point.last_offset is None else point.last_offset)]
+    return {name: copies[name] for name in may_have(copies, names, ranges)}
 
 
 def _renaming(
@@ -303,9 +327,9 @@ def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     place; another replica; or to give them up."""
     yield from _names_given_again(point, patient)
     files = _files_of(point.path)
-    emptied = {old: new for old, new in find_emptied(files).items() if _is_missing(new, point)}
-    yield from _refilling(point.path, files, emptied, patient)
+    yield from _refilling(point.path, files, _missing(find_emptied(files), files, point), patient)
     yield from _unpacking(point)
+    yield from _filling_from_copies(point)
     yield from _moving_up(point)
     yield from moving_in_options(point, patient)
     yield replica_option(point.path)

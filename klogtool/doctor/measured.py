@@ -189,10 +189,14 @@ def _log_that_was_deleted(name: str, file: DraftFile) -> str | None:
 
 def find_doubtful_copies(files: Mapping[str, DraftFile], *, is_compacted: bool | None) -> dict[str, str]:
     """Return the files that may have what is missing, and into which nobody looked: compressed segments, those beside
-    a file of their name that is empty or begins with zeros, and renamed ones of a compacted log, which a cleaning may
-    have replaced. By name, with the segment's name."""
-    renamed = find_set_aside(files) if is_compacted else {}
-    return find_set_aside(files, packed=True) | renamed | find_emptied(files) | find_blanked(files)
+    a file of their name that has something, and renamed ones of a compacted log, which a cleaning may have replaced.
+    By name, with the segment's name."""
+    renamed = {name: plain for name in sorted(files) if files[name].size and (plain := find_renamed_log(name))}
+    return {
+        name: plain
+        for name, plain in renamed.items()
+        if is_compacted or (plain in files and files[plain].size) or _is_packed(name, files[name])
+    }
 
 
 def find_emptied(files: Mapping[str, DraftFile], *, packed: bool | None = None) -> dict[str, str]:

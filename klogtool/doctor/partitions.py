@@ -16,7 +16,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
-from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
+from klogtool.doctor.causes import AdviceCause, AheadCause, few_names, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
@@ -48,6 +48,7 @@ from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.false_offset_index import find_false_entry
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.misplaced import walk_recovered
+from klogtool.verify.only_copies import may_have
 from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
@@ -444,17 +445,14 @@ def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
     copies |= {f"../{name}": name for name in logs_beside(draft.path) if name not in draft.before}
     recovered = dict(walk_recovered(os.path.dirname(draft.path)))
     copies |= {path: name for path, name in recovered.items() if name not in draft.before}
-    copy = next((name for name, log in copies.items() if _is_among(parse_file_name(log).base_offset, ranges)), None)
+    names = may_have(copies, draft.before, ranges)
+    unless = AheadCause.UNLESS_COPY if len(names) == 1 else AheadCause.UNLESS_COPIES
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(
         offsets=offsets_in(ranges),
-        but=AheadCause.UNLESS_COPY(name=copy) if copy else AheadCause.TORN() if state.followed.torn else "",
+        but=unless(name=few_names(names)) if names else AheadCause.TORN() if state.followed.torn else "",
         witness=tuple(witness.value for witness in state.claim.gone_already.witness),
     )
-
-
-def _is_among(offset: int | None, ranges: tuple[OffsetRange, ...]) -> bool:
-    return offset is not None and any(first <= offset <= last for first, last in ranges)
 
 
 def _fails_as_leader(state: Judgement) -> Ahead | None:

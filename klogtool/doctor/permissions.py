@@ -39,7 +39,7 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
-_NEW = ".tmp"
+TEMPORARY = ".tmp"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
@@ -63,7 +63,7 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
         if name in log.draft.before and not _may(file, log_dir, *_WRITE):
             is_index = name.endswith(tuple(kind.value for kind in _INDEXES))
             return _denied(file, "FileNotFoundException" if is_index else "AccessDeniedException")
-    new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{_NEW}")
+    new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{TEMPORARY}")
     if not _may(path, log_dir, *_WRITE):
         return _denied(new_file, "FileNotFoundException", path)  # what it cannot make there, it names
     if is_unchangeable(path):
@@ -158,12 +158,12 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
         lock = os.path.join(log_dir, FileKind.LOCK.value)
         needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]
-        new_files = [f"{path}{_NEW}" for path in texts[:-1]]  # written half a minute after the start, or earlier
+        new_files = [f"{path}{TEMPORARY}" for path in texts[:-1]]  # written half a minute after the start, or earlier
         needed += [(path, _WRITE) for path in new_files if os.path.isfile(path)]
         needed += [(log_dir, _WRITE), *((path, _READ) for path in texts if os.path.isfile(path))]
         denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)
         if denied is not None:
-            is_new = denied.endswith(_NEW)
+            is_new = denied.endswith(TEMPORARY)
             yield _denied(denied, "FileNotFoundException" if is_new else "AccessDeniedException")
             continue
         marker = os.path.join(log_dir, FileKind.CLEAN_SHUTDOWN.value)

@@ -30,6 +30,7 @@ from klogtool.plans.recover_result import (
     RecoveryLoss,
     TruncatedSegment,
 )
+from klogtool.verify.only_copies import may_have
 from klogtool.verify.swaps import SwapLoss, find_lost_by_swap, offsets_in_log
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
@@ -86,11 +87,8 @@ def _walk_renamed(log: LoadedLog, missing: Iterable[Gap | BehindEnd]) -> Iterato
     """Yield the files that have a segment's name with another end, and by that name may have some of these offsets."""
     spans = [(each.first_offset, each.last_offset) for each in missing]
     known = [(first, last) for first, last in spans if first is not None and last is not None]
-    for name, file in sorted(log.draft.before.items()) if known else ():
-        plain = find_renamed_log(name)
-        base = None if plain is None or not file.size else parse_file_name(plain).base_offset
-        if base is not None and any(first <= base <= last for first, last in known):
-            yield name
+    named = ((name, find_renamed_log(name)) for name, file in sorted(log.draft.before.items()) if known and file.size)
+    yield from may_have({name: plain for name, plain in named if plain}, log.draft.before, known)
 
 
 def find_may_lose(log: LoadedLog, lost: OffsetSpan | None = None) -> MayLose | None:

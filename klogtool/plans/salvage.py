@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, file_fact, folder_fact
-from klogtool.causes import Text
+from klogtool.causes import Reason, Text
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
@@ -39,7 +39,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.offset_ranges import Offsets
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import SalvageNote
+from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.recover_result import OffsetSpan
@@ -184,7 +184,7 @@ class _Salvage:
         for hole in holes:
             fill_hole(hole, sources, self._known, kept.filled)
         if not self._files.segments and not kept.filled.fillings:
-            raise KlogError("no segment is in it, and no replica has one", path=self._path)
+            raise KlogError(str(self._nothing_to_keep()), path=self._path)
         segments, loadable = self._load(kept)
         lost = self._losses(kept)
         only_left = list(walk_only_left(self._files, kept.runs(), lost, self._evidence))
@@ -212,6 +212,13 @@ class _Salvage:
             result_of(salvaged),
             (*self._notes, *notes(salvaged, self._terms.log_start_offset)),
         )
+
+    def _nothing_to_keep(self) -> Reason:
+        copies = self._files.may_have([(0, MAX_LONG)])
+        cure = next((cure for cure in copies.values() if cure is not None), None)
+        if cure is None:
+            return SalvageCause.NO_SEGMENT()
+        return SalvageCause.NO_SEGMENT_BUT(files=tuple(copies), command=cure)
 
     def _losses(self, kept: _Kept) -> list[Loss]:
         lost: list[Loss] = []

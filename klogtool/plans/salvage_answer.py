@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.causes import Reason, Text
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import SizedVerdict
@@ -82,7 +83,7 @@ class RejectedBytes(Struct, frozen=True):
 
 
 class SalvageResult(Result, frozen=True):
-    """The answer of docs/contract.md, with further fields. perhaps_missing: as in Recovery."""
+    """The answer of docs/contract.md, with further fields. perhaps_missing, renamed: as in Recovery."""
 
     kept_batches: int
     kept_records: int
@@ -95,6 +96,7 @@ class SalvageResult(Result, frozen=True):
     rejected: list[RejectedBytes]
     log_end_offset: int
     perhaps_missing: list[OffsetSpan] | UnsetType = UNSET
+    renamed: list[str] | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:
@@ -129,7 +131,15 @@ def result_of(salvaged: Salvaged) -> SalvageResult:
         list(map(_rejected, salvaged.rejected)),
         salvaged.loadable.log_end_offset,
         list(salvaged.perhaps_missing) or UNSET,
+        list(salvaged.files.may_have(_lost_ranges(salvaged))) or UNSET,
     )
+
+
+def _lost_ranges(salvaged: Salvaged) -> Iterator[tuple[int, int]]:
+    for loss in salvaged.lost:
+        if loss.first_offset is not None:
+            yield loss.first_offset, MAX_LONG if loss.last_offset is None else loss.last_offset
+    yield from ((span.first_offset, span.last_offset) for span in salvaged.perhaps_missing)
 
 
 def _filled(fillings: Sequence[tuple[Filling, Hole]]) -> list[CopiedOffsets]:
@@ -253,6 +263,8 @@ def _notes_on_files(salvaged: Salvaged) -> Iterator[Reason]:
     for left in salvaged.only_left:
         suffix = parse_file_name(left.name).suffix
         yield SalvageNote.ONLY_LEFT(file=left.name, first=left.first_offset, last=left.last_offset, suffix=suffix)
+    for copy, cure in salvaged.files.may_have(_lost_ranges(salvaged)).items():
+        yield SalvageNote.MAY_HAVE(file=copy) if cure is None else SalvageNote.MAY_HAVE_FILL(file=copy, command=cure)
     for name in salvaged.files.names():
         if name.kind is FileKind.LOG and name.suffix in LEFT_OVERS and name.name not in alone:
             yield SalvageNote.ASIDE(file=name.name)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.causes import Text
+from klogtool.doctor.causes import few_names
 from klogtool.escape import as_paragraph, quoted
 from klogtool.format.names import (
     MAX_DIR_NAME_LENGTH,
@@ -86,6 +87,8 @@ def _summary(result: SalvageResult, *, is_deep: bool) -> str:
     filled = f", {result.filled_records:,} come from copies" if result.filled_records else ""
     is_lost = any(loss.first_offset is not None for loss in result.lost)
     lost = _lost_in_all(result) if is_lost else "nothing is lost"
+    if is_lost and result.renamed:
+        lost += f", unless {few_names(result.renamed)} has them"
     return f"{kept}{filled}; {lost}. The log ends at offset {result.log_end_offset:,}."
 
 

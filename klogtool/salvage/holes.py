@@ -87,7 +87,7 @@ def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: Si
     if before is not None:
         return before.last_offset + 1
     bases = [*(stretch.segment for stretch in stretches), *evidence.bases]
-    if not stretches and evidence.first_segment is not None:
+    if evidence.first_segment is not None:
         bases.append(evidence.first_segment)
     return min(bases, default=0)
 
@@ -100,8 +100,12 @@ def is_evident(gap: Hole, evidence: SideFileEvidence) -> bool:
 
 
 def is_between_segments(gap: Hole, evidence: SideFileEvidence) -> bool:
-    """Return whether a gap is between two segments of a log that is not compacted: then a segment is gone."""
-    return gap.before is not None and gap.behind is not None and not gap.is_within_segment and not evidence.is_compacted
+    """Return whether a gap is between two segments of a log that is not compacted: then a segment is gone. The first
+    one may be empty."""
+    if gap.behind is None or gap.is_within_segment or evidence.is_compacted:
+        return False
+    first = evidence.first_segment
+    return gap.before is not None or (first is not None and first < gap.behind.segment)
 
 
 def _is_hole(gap: Hole, evidence: SideFileEvidence) -> bool:

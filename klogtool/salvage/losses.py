@@ -59,7 +59,8 @@ def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Si
         results += [_loss(rejected, part) for part in _common(span, left)]
     is_known = is_evident(gap, evidence) or is_between_segments(gap, evidence)
     if not hole.rejected and hole.last is not None and hole.last >= evidence.log_start_offset and is_known:
-        results += [Loss(first, 0, 0, first, last, MISSING) for first, last in left]
+        parts = ((first, max(first, evidence.log_start_offset), last) for first, last in left)
+        results += [Loss(at, 0, 0, first, last, MISSING) for at, first, last in parts if last is None or first <= last]
     return results
 
 

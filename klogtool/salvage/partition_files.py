@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -16,11 +16,13 @@ from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.file_facts import listing_of
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
-from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
+from klogtool.format.names import FileKind, FileName, TopicPartition, find_renamed_log, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.leader_epochs import LeaderEpochFileCache
@@ -28,8 +30,9 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.salvage.stretches import Rejected, RejectedCause, Run, Stretch, walk_stretches
+from klogtool.verify.cures import MOST_MAGIC_BYTES, filling_from_copy
 from klogtool.verify.findings import Kind
-from klogtool.verify.only_copies import find_orphans
+from klogtool.verify.only_copies import find_orphans, may_have
 
 _Value = TypeVar("_Value")
 
@@ -72,6 +75,17 @@ class PartitionFiles(Struct):
     damaged: dict[FileKind, str] = field(default_factory=dict)
     aborted_txns: list[AbortedTxn] = field(default_factory=list)
     reaches: int = 0
+
+    def may_have(self, ranges: Iterable[tuple[int, int]]) -> dict[str, Reason | None]:
+        """Return the files that may have some of these offsets under names such as `.log.bak`, which nobody reads, with
+        the command that fills them in from there; None if nobody knows how to unpack one."""
+        named = ((name, find_renamed_log(name)) for name, file in sorted(self.files.items()) if file.size)
+        copies = {name: log for name, log in named if log}
+        return {name: self._filling_from(name, copies[name]) for name in may_have(copies, self.files, ranges)}
+
+    def _filling_from(self, name: str, log: str) -> Reason | None:
+        with ContentFile(name, self.files[name].content) as file:
+            return filling_from_copy(os.path.join(self.path, name), log, file.read(0, MOST_MAGIC_BYTES))
 
     @property
     def topic_partition(self) -> TopicPartition | None:

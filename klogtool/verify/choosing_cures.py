@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.causes import Reason
-from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirState, find_renamed_log, parse_file_name
 from klogtool.log.file import is_denied
 from klogtool.log.partition import Partition
 from klogtool.verify.causes import CureCause, CureRemark
@@ -33,6 +33,7 @@ from klogtool.verify.cures import (
 )
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
 from klogtool.verify.header_end import find_span_only_in
+from klogtool.verify.only_copies import may_have
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.swaps import JudgedSwaps
 
@@ -101,6 +102,7 @@ class _Cures:
             rebuild_index(state.path, Cure.OFFSET_INDEX.value, base)
             for base in dict.fromkeys(_base_offset(f) for f in false if f.stop or self._is_of_active(f))
         ]
+        self._aside = {f.path: f.cured_by for f in findings if f.id == Kind.FOREIGN_FILE and f.cured_by is not None}
         self._of_log = self._choose_for_log()
         self._of_leftovers = self._choose_for_leftovers(findings)
 
@@ -212,8 +214,19 @@ class _Cures:
         if finding.id == Kind.SNAPSHOT_STRAY:
             return remove(finding.path, CureRemark.BROKER_DELETES())
         if finding.id == Kind.SEGMENT_GAP and finding.severity.value != "info":
+            if (back := list(self._walk_back(finding))) and len(back) <= MOST_AT_ONCE:
+                return in_turn(*back)
             return CureCause.FROM_REPLICA(command=CureCause.SALVAGE_FROM_COPY(folder=self._state.path))
         return None
+
+    def _walk_back(self, gap: Finding) -> Iterator[Reason]:
+        """Yield what brings back the files that may have the offsets of a gap: segments renamed or compressed by
+        hand."""
+        names = [os.path.basename(report.path) for report in self._state.reports]
+        renamed = ((path, find_renamed_log(os.path.basename(path))) for path in self._aside)
+        copies = {path: log for path, log in renamed if log}
+        if gap.first_offset is not None and gap.last_offset is not None:
+            yield from (self._aside[path] for path in may_have(copies, names, [(gap.first_offset, gap.last_offset)]))
 
     def _of_unreadable(self, path: str) -> Reason:
         try:

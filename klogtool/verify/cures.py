@@ -100,15 +100,40 @@ def moving_in(logs: Sequence[str], path: str, *, is_new: bool, files: Sequence[s
     return in_turn(*first, *moves, *([CureCause.MOVE_FILES(files=tuple(files), path=path)] if files else []))
 
 
-def unpacking_into(copy: str, path: str, *, over: bool) -> Reason:
-    """Unpack what gzip made into a file that is there. over: only its beginning changes; else it is empty."""
-    return (CureCause.UNPACK_OVER if over else CureCause.UNPACK_TO)(copy=copy, path=path)
+def unpacking_into(copy: str, path: str, *, over: bool = False) -> Reason | None:
+    """Unpack a file that somebody compressed into one that is there; None if its name does not say how. over: only the
+    beginning of that changes; else it is empty."""
+    program = _unpacked_by(copy)
+    cause = CureCause.UNPACK_OVER if over else CureCause.UNPACK_TO
+    return None if program is None else cause(program=_to_stdout(program), copy=copy, path=path)
 
 
 def unpacking(path: str) -> Reason | None:
     """Unpack a file that somebody compressed, in its place; None if its name does not say so."""
-    _, program = _UNPACK.get(os.path.splitext(path)[1], (b"", None))
+    program = _unpacked_by(path)
     return None if program is None else CureCause.UNPACK(program=program, path=path)
+
+
+def filling_from_copy(copy: str, log: str, start: bytes) -> Reason | None:
+    """Make a copy of a partition dir, beside the log dir, out of what may be one of its segments (log: its name), and
+    fill holes from it; None if the file is compressed, and its name does not say how. start: its first bytes."""
+    folder = os.path.dirname(copy)
+    place, program = _place_of(copy, parent_of(folder)), _unpacked_by(copy)
+    if not is_packed(start):
+        aside = CureCause.COPY_ASIDE(path=copy, place=place, name=log)
+    elif program is not None:
+        aside = CureCause.UNPACK_ASIDE(program=_to_stdout(program), path=copy, place=place, name=log)
+    else:
+        return None
+    return in_turn(aside, CureCause.SALVAGE_WITH(folder=folder, copy=place))
+
+
+def _unpacked_by(path: str) -> str | None:
+    return _UNPACK.get(os.path.splitext(path)[1], (b"", None))[1]
+
+
+def _to_stdout(program: str) -> str:
+    return f"{program.split()[0]} -dc"
 
 
 def is_packed(start: bytes) -> bool:

@@ -7,8 +7,9 @@ lowers what shows where the log ended, too (LogManager.truncateTo), and so does 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import FileKind, is_log_name, parse_file_name
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.causes import NameCause
 from klogtool.verify.findings import Finding, Kind
@@ -103,6 +104,21 @@ def find_orphans(names: Iterable[str]) -> dict[int, str]:
         elif file.kind in _INDEX_KINDS and not file.suffix:
             indexes.setdefault(file.base_offset, name)
     return {base: name for base, name in indexes.items() if base not in logs}
+
+
+def may_have(copies: Mapping[str, str], names: Iterable[str], ranges: Iterable[tuple[int, int]]) -> list[str]:
+    """Return which of these files may have some of these offsets, by the names that they had as segments: each goes up
+    to the next one. Nobody looks into them.
+
+    copies: files, each with the name of the segment that it may be. names: of the partition dir.
+    """
+    parsed = {log: parse_file_name(log).base_offset for log in (*names, *copies.values()) if is_log_name(log)}
+    bases, wanted = sorted(base for base in parsed.values() if base is not None), Offsets()
+    for first, last in ranges:
+        wanted.add(first, last)
+    ends = dict(pairwise([*bases, MAX_LONG]))
+    known = ((name, parsed.get(log)) for name, log in copies.items())
+    return [name for name, base in known if base is not None and wanted.overlaps(base, ends[base] - 1)]
 
 
 def _only_in(

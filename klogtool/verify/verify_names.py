@@ -191,12 +191,14 @@ def _beside_empty(layout: Layout, path: str, file: FileName) -> Finding | None:
     """Return a finding if a file is beside an empty segment of its name, as logrotate leaves both: a plain one that
     begins with an offset of the segment is what that had."""
     log = find_renamed_log(file.name)
+    if log is not None and log not in layout.names:
+        return _in_place_of_missing(layout, path, log)
     if log is None or log not in layout.segments.values() or os.path.getsize(layout.path_of(log)):
         return None
     with LogFile(path) as opened:
         start = opened.read(0, _OFFSET_BYTES)
     if is_packed(start):
-        cure = unpacking_into(path, layout.path_of(log), over=False) if path.endswith(".gz") else None
+        cure = unpacking_into(path, layout.path_of(log))
         return Finding(Kind.FOREIGN_FILE, path, NameCause.BESIDE_EMPTY_PACKED(log=log), cured_by=cure)
     base, first = parse_base_offset(log), int.from_bytes(start[:_OFFSET_BYTES], "big")
     following = min((other for other in layout.segments if other > base), default=MAX_LONG)
@@ -204,6 +206,18 @@ def _beside_empty(layout: Layout, path: str, file: FileName) -> Finding | None:
         return None
     cure = renaming(path, layout.path_of(log), over_empty=True)
     return Finding(Kind.FOREIGN_FILE, path, NameCause.BESIDE_EMPTY(log=log), cured_by=cure, loses=True)
+
+
+def _in_place_of_missing(layout: Layout, path: str, log: str) -> Finding | None:
+    """Return a finding if a file may be a segment that is gone. Below the first one it may be a copy of one that
+    retention deleted, which deletes the index as well."""
+    base = parse_base_offset(log)
+    if build_file_name(FileKind.OFFSET_INDEX, base) not in layout.names and base < min(layout.segments, default=0):
+        return None
+    with LogFile(path) as opened:
+        is_compressed = is_packed(opened.read(0, MOST_MAGIC_BYTES))
+    cure = unpacking(path) if is_compressed else renaming(path, layout.path_of(log))
+    return Finding(Kind.FOREIGN_FILE, path, NameCause.FOR_MISSING(log=log), cured_by=cure)
 
 
 def _still_open(layout: Layout, path: str, file: FileName) -> Finding | None:

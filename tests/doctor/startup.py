@@ -374,6 +374,9 @@ NO_FILES: Mapping[str, Scenario] = {
         for name in (*READ_AT_THE_START[1:3], *OPENED_AT_THE_START)
     },
     "11 a folder where leader epochs are written": offline(in_place_of(f"{T}/{EPOCHS}.tmp"), f"{T}/{EPOCHS}.tmp"),
+    "11 a folder where leader epochs are written, beside the metadata": refuses(
+        in_place_of(f"d0/t-1/{EPOCHS}.tmp"), f"d0/t-1/{EPOCHS}.tmp"
+    ),
     "11 a FIFO, the cleaner's checkpoint": yes(
         in_place(f"d1/{CLEANED}", os.mkfifo), (f"d1/{CLEANED}", What.CLEANER_STOPS)
     ),

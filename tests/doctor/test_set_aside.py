@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import pathlib
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
+import lz4.frame
 import pytest
+import zstandard
 from claim_reasons import without_reason
 from damage import frames_of
 from running import run_here
@@ -112,7 +117,8 @@ def test_segments_that_were_copied_into_a_folder_of_their_partition(disks: Path,
     for file in whole if is_whole else [name]:
         (partition / file).rename(partition / "t-0" / file)
     done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
-    assert f"no file has a sound copy, unless t-0/{LOGS[0] if is_whole else name} has one" in without_breaks(done.out)
+    unless = f"unless one of these has one: t-0/{LOGS[0]}, t-0/{LOGS[1]}" if is_whole else f"unless t-0/{name} has one"
+    assert f"no file has a sound copy, {unless}" in without_breaks(done.out)
     rows = [json.loads(line) for line in run_here(["verify", "d1", "--json"], disks).out.splitlines()]
     advised = [row["path"] for row in rows if row.get("cure") == "mv -n d1/t-0/t-0/* d1/t-0/"]
     # Retention deletes first segments, too: a copy of one is no reason to bring it back. The doctor has witnesses.
@@ -379,3 +385,59 @@ def test_a_file_without_batches_in_the_log_dir_itself_is_nothing(disks: Path, da
     (disks / "d1" / LOGS[1]).write_bytes(data)
     assert not [row for row in doctor(disks) if row["type"] == "ahead"]
     assert run_here(["verify", "d1"], disks).status == 0
+
+
+PACKERS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    ".gz": (gzip.compress, "gzip"),
+    ".zst": (zstandard.compress, "zstd"),
+    ".lz4": (lz4.frame.compress, "lz4"),
+    ".xz": (lzma.compress, "xz"),
+    ".bz2": (bz2.compress, "bzip2"),
+    ".bak": (bytes, ""),
+}
+ASIDE = {"first": [0], "inside": [1], "last": [3], "two": [1, 2], "all": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("start", [0, 4, 14])
+@pytest.mark.parametrize("is_there", [True, False], ids=["emptied", "gone"])
+@pytest.mark.parametrize("which", ASIDE)
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_who_says_that_offsets_are_missing_names_the_files_that_may_have_them(
+    disks: Path, suffix: str, which: str, is_there: bool, start: int
+) -> None:
+    """Somebody compressed segments by hand. All commands name the files, also where the log starts inside of such a
+    segment, and what doctor and verify say to type brings the records back."""
+    partition, (pack, program) = disks / "d1/t-0", PACKERS[suffix]
+    if start:
+        (disks / "d1/log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+    whole, before = contents(partition), claim_of(doctor(disks), partition)
+    served = [n for n in ASIDE[which] if int([*LOGS, "99.log"][n + 1][:-4]) > start]
+    for n in ASIDE[which]:
+        (partition / f"{LOGS[n]}{suffix}").write_bytes(pack(whole[LOGS[n]]))
+        (partition / LOGS[n]).unlink()
+        if is_there:
+            (partition / LOGS[n]).touch()
+    copies = [f"{LOGS[n]}{suffix}" for n in served]
+    rows, recovery = doctor(disks), run_here(["recover", str(partition)], disks).out.decode()
+    details = " ".join(row["detail"] for row in rows if row["type"] == "ahead")
+    kept = run_here(["salvage", str(partition)], disks)
+    verified = run_here(["verify", "d0", "d1", "--json"], disks)
+    rows_of = [row for row in map(json.loads, verified.out.splitlines()) if row.get("cure")]
+    cures = [row for row in rows_of if row["id"] == "foreign-file"]
+    gaps = " ".join(row["cure"] for row in rows_of if row["id"] in ("segment-gap", "orphan-file"))
+    assert "nothing is lost" not in recovery + kept.out.decode() or not served
+    for copy in copies:
+        assert copy in recovery
+        assert copy in without_breaks(kept.out) + kept.err
+        assert copy in gaps or which in ("last", "all")  # no gap: the end is missing
+        assert copy in details or not program  # a plain one is looked into: its records are hidden, not missing
+        assert any(row["path"].endswith(copy) and copy in row["cure"] for row in cures)
+        assert program in next(row["cure"] for row in cures if row["path"].endswith(copy))
+    assert {copy for copy in copies if any(copy in row["command"] for row in options_for(rows, partition))} == {*copies}
+    if suffix in (".gz", ".bak"):
+        for row in cures:
+            subprocess.run(["sh", "-c", row["cure"]], check=True, cwd=disks)
+        for copy in partition.glob(f"*{suffix}"):
+            copy.unlink()
+        assert {name: data for name, data in contents(partition).items() if name in whole} == whole
+        assert claim_of(doctor(disks), partition) == before

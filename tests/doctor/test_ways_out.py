@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from asking_doctor import NOW_MS, asked, wounded
@@ -13,6 +16,7 @@ from startup import (
     EPOCHS,
     SCENARIOS,
     T,
+    Wound,
     both,
     flipped,
     folder,
@@ -156,3 +160,19 @@ def test_a_folder_in_place_of_a_snapshot_costs_nothing_once_it_is_moved_away(tmp
     assert f"{snapshot.name}: Is a directory: the whole segment is emptied" in told
     done = run_here(["rebuild-index", "d/t-0"], tmp_path)
     assert (done.status, f"{snapshot.name}: Is a directory" in done.err) == (3, True)
+
+
+@pytest.mark.parametrize("stop", [both, unclean], ids=["clean", "killed"])
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if "a folder where leader epochs are written" in name])
+def test_a_folder_where_leader_epochs_are_written_is_moved_away(
+    tmp_path: pathlib.Path, name: str, stop: Callable[[Wound], Wound]
+) -> None:
+    """Neither a recovery nor a salvage of the log takes it away: each option has to."""
+    scenario = replace(SCENARIOS[name], wound=stop(SCENARIOS[name].wound))
+    disks = wounded(scenario, tmp_path / "disks")
+    (told,) = (str(disks / path) for path, _ in scenario.ahead)
+    options = options_by_trouble(asked(disks, scenario))[told]
+    assert options
+    assert all(told in command for command in options)
+    subprocess.run(["sh", "-c", options[0]], check=True, cwd=disks)
+    assert told not in options_by_trouble(asked(disks, scenario))
