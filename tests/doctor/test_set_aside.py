@@ -437,7 +437,7 @@ def test_who_says_that_offsets_are_missing_names_the_files_that_may_have_them(
     if suffix in (".gz", ".bak"):
         for row in cures:
             subprocess.run(["sh", "-c", row["cure"]], check=True, cwd=disks)
-        for copy in partition.glob(f"*{suffix}"):
-            copy.unlink()
+        for left in partition.glob(f"*{suffix}"):
+            left.unlink()
         assert {name: data for name, data in contents(partition).items() if name in whole} == whole
         assert claim_of(doctor(disks), partition) == before

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from klogtool.doctor.claims import OptionClaim, Witness
+from klogtool.doctor.claims import OptionClaim, WhyUnknown, Witness
 
 from .bases import FED, INTERNAL, LOG_DIRS
 from .cases import ENDING_STARTS, Crowd, Outcome, a_place, copied, damaged_crowd, damaged_log_dirs, many
@@ -185,17 +185,20 @@ def about_witness(
 ) -> Iterator[Difference]:
     """Unless the option erases a witness, what is shown to be gone is known afterwards, or can be read: by checkpoints,
     snapshots, epochs, indexes, and gaps between sound segments. What damaged bytes show goes with them, and what shows
-    how far a log reached shows no more of a log that reaches as far again."""
+    how far a log reached shows no more of a log that reaches as far again. What retention may have deleted, an option
+    may not forget either: leader-epoch-checkpoint tells it, over starts, too."""
     now, then = claims.partitions.get(path), after.partitions.get(path)
     if option.erases_witness or now is None or then is None:
         return
-    if now.gone_already.ranges is None or then.gone_already.ranges is None:
+    both = now.gone_already, then.gone_already
+    if any(gone.ranges is None and gone.reason is not WhyUnknown.RETENTION for gone in both):
         return
     lasts = set(now.gone_already.witness) <= LASTING
-    shown = [gone for gone in now.gone_already.ranges if lasts or gone in before.holes]
-    known = [*then.gone_already.ranges, *(option.readable or ())]
+    shown = [gone for gone in now.gone_already.ranges or () if lasts or gone in before.holes]
+    known = [*(then.gone_already.ranges or ()), *then.gone_already.perhaps, *(option.readable or ())]
     if set(now.gone_already.witness) <= OF_REACH and then.log_end_offset is not None:
         shown = [gone for gone in shown if gone[1] >= then.log_end_offset]
+    shown += now.gone_already.perhaps
     forgotten = [gone for gone in shown if not any(is_in(offset, known) for offset in gone)]
     if forgotten:
         yield Difference("WITNESS", f"{path} option {option.number}", f"gone before: {forgotten}; after it: {known}")

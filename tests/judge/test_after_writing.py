@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from klogtool.doctor.claims import BrokerClaim, Gone, Lost, OptionClaim, PartitionClaim, Witness
+from klogtool.doctor.claims import BrokerClaim, Gone, Lost, OptionClaim, PartitionClaim, WhyUnknown, Witness
 
 from .changes import Change, about_change
 from .claims import Claims
@@ -104,6 +104,9 @@ def test_what_any_witness_shows_is_known_after_an_option() -> None:
     gap = Gone(((3, 4),), (Witness.GAP,))
     assert witnessed(gap, option) == 0  # in damaged bytes
     assert witnessed(gap, option, dataclasses.replace(BEFORE, holes=((3, 4),))) == 1
+    perhaps = Gone(None, reason=WhyUnknown.RETENTION, perhaps=((3, 4),))
+    assert witnessed(perhaps, option) == 1
+    assert witnessed(perhaps, msgspec.structs.replace(option, readable=((0, 19),))) == 0
 
 
 CHANGES = [
