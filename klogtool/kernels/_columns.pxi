@@ -41,6 +41,13 @@ cdef struct Lineage:                # what all records of an entry have in commo
     int8_t codec
     bint has_base_offset, is_control, is_transactional, crc_ok
 
+cdef struct Order:                  # of the offsets that entries claim; no checksum covers a base offset
+    int64_t lowest, highest         # those of the segment
+    int64_t entries, first_entry    # so far, position of the first
+    int64_t first_offset, last_offset                       # of all these; the last one is the highest
+    int64_t astray, first_astray    # entries with others than those of the segment, position of the first
+    int64_t first_backward          # position of the first entry that is not behind all before it, or -1
+
 cdef struct Fill:
     Job job                         # body, scratch, selection
     Table table
@@ -48,6 +55,7 @@ cdef struct Fill:
     int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
     int64_t data_needed, headers_needed, header_bytes_needed        # by the record there was no room for
     int64_t first_invalid           # position of the first entry with a wrong checksum
+    Order order
 
 cdef inline void put_bits(uint8_t* bits, int64_t first, int64_t end, bint value) noexcept nogil:
     """Bits first to end, which is one too far; those after them in their last byte become 0."""
@@ -238,6 +246,18 @@ cdef inline void note_invalid(Fill* f, int64_t position) noexcept nogil:
         f.first_invalid = position
     f.job.invalid += 1
 
+cdef inline void judge_order(Order* o, int64_t position, int64_t first, int64_t last) noexcept nogil:
+    if first < o.lowest or last > o.highest:
+        if o.astray == 0:
+            o.first_astray = position
+        o.astray += 1
+    if o.entries == 0:
+        o.first_entry, o.first_offset, o.last_offset = position, first, last
+    elif first <= o.last_offset and o.first_backward < 0:
+        o.first_backward = position
+    o.entries += 1
+    o.last_offset = max(o.last_offset, last)
+
 cdef inline bint may_hold(Fill* f, bint valid, int64_t first, int64_t last, int64_t max_timestamp,
                           int64_t producer_id) noexcept nogil:
     """Whether an entry may hold wanted records. The header of one with a wrong checksum proves nothing of them."""
@@ -245,13 +265,15 @@ cdef inline bint may_hold(Fill* f, bint valid, int64_t first, int64_t last, int6
         return batch_wanted(&f.job, first, last, max_timestamp, producer_id)
     return batch_wanted(&f.job, NO_FIRST_OFFSET, 0x7FFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF, producer_id)
 
-cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept nogil:
+cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position, int64_t* first, int64_t* last) noexcept nogil:
     cdef Batch h
     cdef Lineage l
     cdef int why
     cdef int64_t body_size = 0
     cdef Bytes body = b
     read_batch(b, size, position, &h)
+    first[0] = h.base_offset
+    last[0] = plus(h.base_offset, h.delta) if h.valid else h.base_offset
     if not h.valid:
         note_invalid(f, position)
     if h.attributes & CONTROL_BIT and not f.with_control:
@@ -318,7 +340,8 @@ cdef int inner_rows(Fill* f, Inner* outer, Lineage* l) noexcept nogil:
         at += LOG_OVERHEAD + m.size
     return _DONE
 
-cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noexcept nogil:
+cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position, int64_t* first,
+                      int64_t* last) noexcept nogil:
     cdef Inner m
     cdef Lineage l
     cdef bint valid
@@ -328,6 +351,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
     codec = m.attributes & CODEC_MASK
     if codec > CODEC_LZ4:
         return _REFERENCE
+    first[0] = last[0] = m.offset
     valid = message_valid(&m)
     if not valid:
         note_invalid(f, position)
@@ -347,7 +371,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
 cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* size) noexcept nogil:
     """The rows of the entry at b, or those for which there was room, or, if the reference is to look, none."""
     cdef Table before = f.table
-    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes
+    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes, first = 0, last = 0
     cdef int why = _REFERENCE
     cdef int8_t magic
     if left <= HEADER_SIZE_UP_TO_MAGIC:
@@ -356,11 +380,12 @@ cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* s
     if size[0] < MIN_LENGTH + LOG_OVERHEAD or size[0] > left:
         return why
     if magic == 2 and size[0] >= BATCH_SIZE and b[BATCH_ATTRIBUTES + 1] & CODEC_MASK <= CODEC_ZSTD:
-        why = batch_rows(f, b, size[0], position)
+        why = batch_rows(f, b, size[0], position, &first, &last)
     elif magic == 0 or magic == 1:
-        why = message_rows(f, b, size[0], position)
+        why = message_rows(f, b, size[0], position, &first, &last)
     if why == _DONE:
         f.done = f.done_bytes = 0
+        judge_order(&f.order, position, first, last)
         return why
     f.job.invalid = invalid
     if why != _FULL:
@@ -471,10 +496,19 @@ cdef class ColumnsState:
     done_records: of the entry at `at` that are done; done_bytes: theirs in its body; invalid: entries with a wrong
     checksum; first_invalid: position of the first. Of the record that there was no room for: data_needed: bytes of its
     key or value; headers_needed: how many; header_bytes_needed: bytes of their keys or values.
+
+    lowest, highest: offsets of the segment; astray: entries with other ones; first_astray: position of the first;
+    entries: done so far; first_entry: position of the first; first_offset, last_offset: of them, the last one is the
+    highest; first_backward: position of the first entry that does not lie behind all before it, or -1.
     """
 
     cdef public int64_t done_records, done_bytes, invalid, first_invalid
     cdef public int64_t data_needed, headers_needed, header_bytes_needed
+    cdef public int64_t lowest, highest, entries, first_entry, first_offset, last_offset
+    cdef public int64_t astray, first_astray, first_backward
+
+    def __cinit__(self):
+        self.lowest, self.highest, self.first_backward = -0x7FFFFFFFFFFFFFFF - 1, 0x7FFFFFFFFFFFFFFF, -1
 
 def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, Columns into not None,
             ColumnsState state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True,
@@ -498,6 +532,10 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     f.table, f.with_control = into.table, with_control
     f.done, f.done_bytes = state.done_records, state.done_bytes
     f.job.invalid, f.first_invalid = state.invalid, state.first_invalid
+    f.order.lowest, f.order.highest, f.order.entries = state.lowest, state.highest, state.entries
+    f.order.first_entry, f.order.first_offset = state.first_entry, state.first_offset
+    f.order.last_offset = state.last_offset
+    f.order.astray, f.order.first_astray, f.order.first_backward = state.astray, state.first_astray, state.first_backward
     f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
@@ -521,6 +559,9 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     into.table, into.busy = f.table, False
     state.done_records, state.done_bytes = f.done, f.done_bytes
     state.invalid, state.first_invalid = f.job.invalid, f.first_invalid
+    state.entries, state.first_entry = f.order.entries, f.order.first_entry
+    state.first_offset, state.last_offset = f.order.first_offset, f.order.last_offset
+    state.astray, state.first_astray, state.first_backward = f.order.astray, f.order.first_astray, f.order.first_backward
     state.data_needed, state.headers_needed = f.data_needed, f.headers_needed
     state.header_bytes_needed = f.header_bytes_needed
     return at, f.table.rows, why

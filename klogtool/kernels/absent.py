@@ -200,6 +200,9 @@ class ColumnsState:
     def __init__(self) -> None:
         self.done_records = self.done_bytes = self.invalid = self.first_invalid = 0
         self.data_needed = self.headers_needed = self.header_bytes_needed = 0
+        self.lowest, self.highest, self.first_backward = -(2**63), 2**63 - 1, -1
+        self.entries = self.first_entry = self.first_offset = self.last_offset = 0
+        self.astray = self.first_astray = 0
 
 
 def columns(

@@ -25,7 +25,11 @@ from klogtool.log.span_maker import walk_results
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.record_columns import COLUMN_TYPES
-from klogtool.render.selection import Selection  # scans name it: help() and signatures ask for the types of fields
+from klogtool.render.selection import (  # scans name it: help() and signatures ask for the types of fields
+    LARGEST,
+    SMALLEST,
+    Selection,
+)
 from klogtool.salvage.mended_entries import mended
 
 if TYPE_CHECKING:
@@ -56,24 +60,42 @@ class Skipped(Corrupt):
 class Tally(Struct):
     """What was found so far, in one file or several.
 
-    invalid: batches and messages with a wrong checksum. first_invalid: file and position of the first one.
+    invalid: batches and messages with a wrong checksum. astray: with other offsets than those of their segment.
+    first_invalid, first_astray: file and position of the first such one; first_backward: of the first one that does not
+    lie behind all before it in its part of a file. highest: offset so far in the current part.
     """
 
     invalid: int = 0
     first_invalid: tuple[str, int] | None = None
+    astray: int = 0
+    first_astray: tuple[str, int] | None = None
+    first_backward: tuple[str, int] | None = None
+    highest: int | None = None
 
     def take(self, path: str, result: SpanBatches) -> None:
         """Add what was found in one more span of a file."""
         if result.first_invalid is not None and self.first_invalid is None:
             self.first_invalid = path, result.first_invalid
         self.invalid += result.invalid
+        order = result.order
+        if order.first_astray is not None and self.first_astray is None:
+            self.first_astray = path, order.first_astray
+        self.astray += order.astray
+        if order.start is None:
+            return
+        first, last = order.offsets
+        backward = order.first_backward if self.highest is None or first > self.highest else order.start
+        if backward is not None and self.first_backward is None:
+            self.first_backward = path, backward
+        self.highest = last if self.highest is None else max(self.highest, last)
 
 
 class LogPart(Struct, frozen=True):
     """A part of a log file, and whose it is.
 
     start, end: bytes; entries that do not end by `end` are left out. is_preallocated: whether the bytes from a position
-    on are zeros behind the end of the log, at which a walk ends.
+    on are zeros behind the end of the log, at which a walk ends. offsets: those of its segment, for the tally.
+    ends_at_entry: whether an entry ends there, so that what is left before it is damage.
     """
 
     topic: str | None
@@ -81,6 +103,8 @@ class LogPart(Struct, frozen=True):
     start: int = 0
     end: int | None = None
     is_preallocated: Callable[[LogFile, int], bool] | None = None
+    offsets: tuple[int, int] = (SMALLEST, LARGEST)
+    ends_at_entry: bool = False
 
 
 class RecordQuery(Struct, frozen=True):
@@ -157,7 +181,9 @@ def walk_record_batches(
     if query.resync:
         file = mended(file, start=part.start, end=stop, on_mended=lambda error: _damage(error, on_damage))
     kind = schema(query.columns) if maker is None else maker.extract.schema
-    extract = Extract(file, stop, part.topic, part.partition, kind, query.selection, query.with_control)
+    extract = Extract(file, stop, part.topic, part.partition, kind, query.selection, query.with_control, part.offsets)
+    if query.tally is not None:
+        query.tally.highest = None
     common, threads = Common(blocks or Blocks()), query.jobs or min(usable_cores(), MOST_JOBS)
 
     if maker is not None:
@@ -181,7 +207,7 @@ def walk_record_batches(
                 del item
         if result.tail is None or (part.is_preallocated is not None and part.is_preallocated(file, result.reached)):
             return
-        if part.end is None or result.tail.kafka_class:
+        if part.end is None or part.ends_at_entry or result.tail.kafka_class:
             _damage(result.tail.at_path(file.path), on_damage)
         at = _behind(extract, result.reached, on_damage) if query.resync else None
 

@@ -20,6 +20,7 @@ from klogtool.log.span_maker import SpanMaker, SpanResult
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import Constants, ReferenceRows
 from klogtool.render.record_columns import COLUMN_TYPES, OF_A_FILE
+from klogtool.render.selection import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,7 @@ NUMBERS = {name: _WIDTHS[kind] for name, kind in COLUMN_TYPES.items() if kind in
 class Extract(Struct, frozen=True):
     """What to read from a log file: the columns of `schema`. with_control: include control records.
 
-    end: the byte at which reading ends; entries that reach beyond it are left out.
+    end: the byte at which reading ends; entries that reach beyond it are left out. offsets: those of the segment.
     """
 
     file: LogFile
@@ -56,6 +57,22 @@ class Extract(Struct, frozen=True):
     schema: pa.Schema
     selection: Selection | None = None
     with_control: bool = True
+    offsets: tuple[int, int] = (SMALLEST, LARGEST)
+
+
+class Order(Struct):
+    """What offsets entries claim. No checksum covers a base offset.
+
+    start: position of the first entry; None: there is none. offsets: of all, from the first one's to the highest.
+    astray: how many have others than those of the segment. first_astray, first_backward: positions of the first such
+    one, and of the first one that does not lie behind all before it.
+    """
+
+    start: int | None = None
+    offsets: tuple[int, int] = (SMALLEST, SMALLEST)
+    astray: int = 0
+    first_astray: int | None = None
+    first_backward: int | None = None
 
 
 class SpanBatches(SpanResult):
@@ -70,6 +87,7 @@ class SpanBatches(SpanResult):
     size: int = 0
     invalid: int = 0
     first_invalid: int | None = None
+    order: Order = field(default_factory=Order)
 
     @property
     def is_enough(self) -> bool:
@@ -123,6 +141,7 @@ class BatchMaker(SpanMaker[SpanBatches]):
         `_segment`."""
         self.extract = extract
         self._selection = None if extract.selection is None else extract.selection.in_kernel()
+        self._state.lowest, self._state.highest = extract.offsets
 
     def rest(self) -> SpanBatches:
         """Return the rows that are held."""
@@ -133,7 +152,10 @@ class BatchMaker(SpanMaker[SpanBatches]):
     def begin(self, span: Span) -> SpanBatches:
         """See SpanMaker."""
         self._half = self._common.halves.pop(span.start, None)
-        self._state.done_records, self._state.done_bytes = self._half or (0, 0)
+        state = self._state
+        state.done_records, state.done_bytes = self._half or (0, 0)
+        state.entries = state.astray = 0
+        state.first_backward = -1
         return SpanBatches()
 
     def finish(self, error: KlogError | None) -> None:
@@ -141,6 +163,13 @@ class BatchMaker(SpanMaker[SpanBatches]):
         result, state = self.result, self._state
         if state.done_records:
             self._common.halves[result.reached] = state.done_records, state.done_bytes
+        result.order = Order(
+            state.first_entry if state.entries else None,
+            (state.first_offset, state.last_offset),
+            state.astray,
+            state.first_astray if state.astray else None,
+            None if state.first_backward < 0 else state.first_backward,
+        )
         if error is not None or not self._holds:
             self._emit()
         if error is not None:
@@ -211,15 +240,33 @@ class BatchMaker(SpanMaker[SpanBatches]):
                 check_magic(entry)
             result.note(int(not entry.crc_valid), entry.position)
             if not self._may_hold(entry):
+                self._judge_order(entry)
                 return
             for record in islice(entry.records(), done, None):
                 if selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value):
                     rows.add(entry, record)
                 if rows.count >= BATCH_ROWS or rows.data_bytes >= DATA_BYTES:
                     self._emit()
+            self._judge_order(entry)
         except KlogError as error:
             self._emit()
             result.items.append(error)
+
+    def _judge_order(self, entry: RecordBatch | Message) -> None:
+        """Note the offsets that an entry claims. A damaged header says only where it begins."""
+        state, last = self._state, entry.last_offset
+        if not isinstance(entry, Message):
+            last = last if entry.crc_valid else entry.base_offset
+        first = last if entry.base_offset is None or isinstance(entry, Message) else entry.base_offset
+        if first < state.lowest or last > state.highest:
+            state.first_astray = state.first_astray if state.astray else entry.position
+            state.astray += 1
+        if not state.entries:
+            state.first_entry, state.first_offset, state.last_offset = entry.position, first, last
+        elif first <= state.last_offset and state.first_backward < 0:
+            state.first_backward = entry.position
+        state.entries += 1
+        state.last_offset = max(state.last_offset, last)
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
         selected = self.extract.selection

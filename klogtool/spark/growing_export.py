@@ -28,12 +28,12 @@ from klogtool.spark.converting import days_of
 from klogtool.spark.copies import Copy, end_of
 from klogtool.spark.export_store import ExportStore
 from klogtool.spark.filters import Bounds
-from klogtool.spark.left_out import NOT_BEHIND, highest_so_far, walk_left_out
+from klogtool.spark.left_out import highest_so_far, walk_left_out
 from klogtool.spark.offsets import Wanted, resolve
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.owners import owner_of
 from klogtool.spark.planning import SegmentRange, Split, split, wanted_copies
-from klogtool.spark.reading import Task, read_split
+from klogtool.spark.reading import BACKWARD, Task, read_split
 from klogtool.spark.tables import arrow_schema
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ class _GrowingWriter:
                 pc.greater_equal(rows["offset"], part.base_offset), pc.less_equal(rows["offset"], highest)
             )
             if not pc.all(pc.and_(is_ours, self._is_next(rows))).as_py():
-                raise Corrupt(NOT_BEHIND, path=part.log.path)
+                raise Corrupt(BACKWARD, path=part.log.path)
             yield rows
 
     def _is_next(self, rows: pa.RecordBatch) -> pa.Array:

@@ -53,6 +53,18 @@ class HeadRows(Struct, frozen=True):
         gap = pc.index(follows, False).as_py()
         return None if gap < 0 else gap + 1
 
+    def find_disorder(self, after: int, lowest: int, highest: int) -> int | None:
+        """Return where the first one begins whose offsets do not lie behind `after` and all before it, or are not
+        between lowest and highest; None if there is none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        first, last = self.column("base_offset"), self.column("last_offset")
+        before = pc.cumulative_max(pa.concat_arrays([pa.array([after], pa.int64()), last[:-1]]))
+        is_wrong = pc.or_(pc.less_equal(first, before), pc.or_(pc.less(first, lowest), pc.greater(last, highest)))
+        row = pc.index(is_wrong, value=True).as_py()
+        return None if row < 0 else self.number("position", row)
+
     def may_hold(self, first: int, last: int) -> bool:
         """Return whether one of them has offsets from first to last, inclusive."""
         import pyarrow.compute as pc

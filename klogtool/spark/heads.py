@@ -43,6 +43,12 @@ class Head(Struct, frozen=True):
         """Where the next one begins."""
         return self.position + self.size
 
+    @property
+    def first_offset(self) -> int:
+        """Its lowest offset, as far as a header says it: a wrapper message names only its last one."""
+        first = self.entry.base_offset
+        return self.entry.last_offset if first is None else first
+
     def may_hold(self, first: int, last: int) -> bool:
         """Return whether it has offsets from first to last, inclusive; a wrapper message names only its last one."""
         begin = self.entry.base_offset

@@ -16,10 +16,10 @@ from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
-from klogtool.render.selection import LARGEST
 from klogtool.render.spark_text import UnreadRange
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.planning import SegmentRange
+from klogtool.spark.reading import ASTRAY, BACKWARD
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 COLUMNS = ("offset", "_position", "_crc_ok")
 WRONG_CRC = "the CRC does not match"
 MOST_REASONS = 1 << 16  # between two rows
-WRONG_OFFSET = "its offsets are not those of the segment"
-NOT_BEHIND = "its offsets do not lie behind those before it"
 
 
 def walk_left_out(part: SegmentRange, *, drops_malformed: bool, after: int | None = None) -> Iterator[UnreadRange]:
@@ -64,7 +62,8 @@ class _Collector:
         part = self._part
         whole = part.next_base_offset is not None and part.end == part.log.size
         end = None if whole else part.end
-        log_part = LogPart(None, None, part.start, end, ends_in_zeros if part.is_active else None)
+        is_preallocated = ends_in_zeros if part.is_active else None
+        log_part = LogPart(None, None, part.start, end, is_preallocated, ends_at_entry=part.is_cut)
         query = RecordQuery(COLUMNS, on_damage=self._take, resync=True, jobs=1)
         for rows in walk_record_batches(self._file, log_part, query):
             for run in self._runs(rows):
@@ -72,7 +71,7 @@ class _Collector:
                     yield from self._ranges(run.position, run.first_offset)
                     self._next_offset = run.last_offset + 1
                 else:
-                    if run.reason == NOT_BEHIND and run.position not in self._reasons:
+                    if run.reason == BACKWARD and run.position not in self._reasons:
                         self._own[run.position] = run.first_offset, run.last_offset
                     self._add(run.position, run.reason)
         yield from self._ranges(part.end, part.next_base_offset)
@@ -81,7 +80,7 @@ class _Collector:
         """Yield the rows in runs: those that are read, and single batches that are not."""
         import pyarrow.compute as pc
 
-        lowest, highest = self._part.base_offset, (self._part.next_base_offset or LARGEST) - 1
+        lowest, highest = self._part.offsets
         is_sound = rows["_crc_ok"] if self._drops_malformed else pc.is_valid(rows["_crc_ok"])
         is_ours = pc.and_(pc.greater_equal(rows["offset"], lowest), pc.less_equal(rows["offset"], highest))
         is_next = self._is_next(rows["offset"], pc.and_(is_sound, is_ours))
@@ -92,7 +91,7 @@ class _Collector:
         columns = (is_sound, is_ours, is_next, rows["_position"])
         for (sound, ours, follows, _), same in groupby(zip(*(one.to_pylist() for one in columns), strict=True)):
             count = len(list(same))
-            reason = WRONG_CRC if not sound else WRONG_OFFSET if not ours else None if follows else NOT_BEHIND
+            reason = WRONG_CRC if not sound else ASTRAY if not ours else None if follows else BACKWARD
             yield _run_of(rows.slice(row, count), reason)
             row += count
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
+from klogtool.format.tiered.objects import parse_object_name
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile
 from klogtool.log.storage import AHEAD_BYTES, Place, Stored
@@ -83,6 +84,18 @@ class SegmentRange(Struct, frozen=True):
     def owner(self, path: str) -> Owner:
         """Return whose its file is, by the path that users see. Raises Unreadable."""
         return owner_of(self.place, self.identity, os.path.dirname(path))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the segment goes on behind it: then it ends where a batch begins."""
+        return self.end < self.log.size
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The lowest and the highest offset of its segment. In remote storage, one may go on behind the next one's
+        beginning."""
+        is_open = self.next_base_offset is None or parse_object_name(self.log.path) is not None
+        return self.base_offset, LARGEST if is_open else (self.next_base_offset or 0) - 1
 
     @property
     def is_active(self) -> bool:

@@ -47,6 +47,9 @@ PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20
 OF_A_FILE = PLACE_COLUMNS | {"_segment"}
+ASTRAY = "its offsets are not those of the segment"
+BACKWARD = "its offsets do not lie behind those before it"
+OUT_OF_ORDER = f"{BACKWARD}, or are not those of the segment"
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 
 
@@ -75,9 +78,9 @@ def columns_of(*, headers: bool, metadata: bool) -> tuple[str, ...]:
 def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     """Yield the records of a split, in order, in non-empty record batches of at most 65 536 rows.
 
-    Control records are left out. FAILFAST: raises Corrupt or Unsupported at the first damage, including a wrong CRC.
-    PERMISSIVE: returns what can be read. DROPMALFORMED: the same, without batches with a wrong CRC. Whatever is left
-    out is logged. Raises Unreadable if a file no longer exists.
+    Control records are left out. FAILFAST: raises Corrupt or Unsupported at the first damage, including a wrong CRC,
+    and offsets that go back or are not those of the segment. PERMISSIVE: returns what can be read. DROPMALFORMED: the
+    same, without batches with a wrong CRC. What is left out is logged. Raises Unreadable if a file no longer exists.
     """
     spare_collections()
     # Memory of earlier splits is used again: touching new pages costs as much as decoding. It is dropped if records of
@@ -169,7 +172,7 @@ class LeftOutCount:
 
 
 class _Reader:
-    """Reads a run of ranges. invalid: batches with a wrong CRC so far."""
+    """Reads a run of ranges. invalid: batches with a wrong CRC so far. astray: with offsets of another segment."""
 
     def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks, left_out: LeftOutCount) -> None:
         self._run, self._task, self._blocks, self._left_out = run, task, blocks, left_out
@@ -178,7 +181,7 @@ class _Reader:
         self._wanted = [name for name in task.columns if name not in PLACE_COLUMNS]
         self._columns = tuple(dict.fromkeys((*self._wanted, *extra, "_crc_ok")))
         self._maker: BatchMaker | None = None
-        self._tally, self._invalid = Tally(), 0
+        self._tally, self._invalid, self._astray = Tally(), 0, 0
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield its record batches."""
@@ -189,6 +192,8 @@ class _Reader:
                     self._judge(file, part)
                     yield self._with_place(self._left(batch), part, file.path)
                 self._judge(file, part)
+                if self._task.is_strict:
+                    self._judge_next(file, part)
         if self._maker is not None:
             for batch in self._maker.rest().items:
                 yield self._left(batch)
@@ -202,12 +207,12 @@ class _Reader:
             self._maker = BatchMaker(extract, Common(self._blocks), holds=True)
         end = None if whole else part.end  # nothing may follow the last batch of a whole segment
         is_preallocated = ends_in_zeros if part.is_active else None
-        log_part = LogPart(part.topic, part.partition, part.start, end, is_preallocated)
+        log_part = LogPart(part.topic, part.partition, part.start, end, is_preallocated, part.offsets, part.is_cut)
         query = RecordQuery(
             columns=self._columns,
             selection=selection,
             with_control=False,
-            on_damage=partial(_fail, file, part) if strict else _ignore if part.is_flank else self._left_out.tell,
+            on_damage=partial(fail, file, part) if strict else _ignore if part.is_flank else self._left_out.tell,
             resync=not strict,
             jobs=1,
             tally=self._tally,
@@ -215,7 +220,8 @@ class _Reader:
         return walk_record_batches(file, log_part, query, blocks=self._blocks, maker=self._maker)
 
     def _judge(self, file: LogFile, part: SegmentRange) -> None:
-        """Handle batches with a wrong CRC."""
+        """Handle batches with a wrong CRC, or with offsets that cannot be theirs."""
+        self._judge_offsets(file, part)
         if self._tally.invalid == self._invalid:
             return
         more, self._invalid = self._tally.invalid - self._invalid, self._tally.invalid
@@ -224,13 +230,35 @@ class _Reader:
         path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
-            _fail(file, part, error)
+            fail(file, part, error)
             return
         if self._task.mode == "DROPMALFORMED":
             log_warning(f"left out: {error}")
             self._left_out.add(more, error)
         else:
             log_warning(f"read as far as possible: {error}")
+
+    def _judge_offsets(self, file: LogFile, part: SegmentRange) -> None:
+        tally = self._tally
+        more, self._astray = tally.astray - self._astray, tally.astray
+        if self._task.is_strict:
+            places = [(ASTRAY, tally.first_astray), (BACKWARD, tally.first_backward)]
+            tally.first_astray = tally.first_backward = None
+            for place, why in sorted((place, why) for why, place in places if place is not None):
+                fail(file, part, Corrupt(why, path=place[0], position=place[1]))
+        elif more and not part.is_flank:
+            path, position = tally.first_astray or (file.path, None)
+            error = Corrupt(ASTRAY, path=path, position=position)
+            log_warning(f"left out: {error}")
+            self._left_out.add(more, error)
+
+    def _judge_next(self, file: LogFile, part: SegmentRange) -> None:
+        """Raise an error if the batch behind a range does not continue it: nobody else compares the two."""
+        if not part.is_cut or self._tally.highest is None:
+            return
+        head = next(_readable_heads(file, replace(part, start=part.end, end=part.log.size)), None)
+        if head is not None and head.first_offset <= self._tally.highest:
+            fail(file, part, Corrupt(BACKWARD, path=file.path, position=part.end))
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Drop rows that must not be seen, and columns that are not wanted."""
@@ -267,7 +295,7 @@ def _ignore(_: KlogError) -> None:
     """Say nothing of damage where the index has nothing that is wanted."""
 
 
-def _fail(file: LogFile, part: SegmentRange, error: KlogError) -> None:
+def fail(file: LogFile, part: SegmentRange, error: KlogError) -> None:
     """Raise an error about the bytes, unless all that is wanted of the range is before them."""
     if error.position is None or not _is_behind(file, part, error.position):
         raise error
@@ -284,8 +312,7 @@ def _is_behind(file: LogFile, part: SegmentRange, position: int) -> bool:
     highest = (part.next_base_offset or LARGEST) - 1
     is_behind, next_offset = False, part.base_offset
     for head in _readable_heads(file, part):
-        last = head.entry.last_offset
-        first = last if head.entry.base_offset is None else head.entry.base_offset
+        first, last = head.first_offset, head.entry.last_offset
         if is_behind:
             if first <= part.last_offset:
                 return False

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from klogtool.decoding.record_values import Formats
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
@@ -33,7 +33,16 @@ from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, Owner, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
-from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, Task, columns_of, read_split, spare_collections
+from klogtool.spark.reading import (
+    METADATA_COLUMNS,
+    OUT_OF_ORDER,
+    RECORD_COLUMNS,
+    Task,
+    columns_of,
+    fail,
+    read_split,
+    spare_collections,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -278,7 +287,7 @@ def _heads(file: LogFile, part: SegmentRange, *, is_strict: bool) -> Iterator[He
     """Yield headers. Unless damage is an error, this includes batches that `mended` corrects, and continues after other
     damage with the next sound batch."""
     if is_strict:
-        yield from walk_head_rows(file, part.start, part.end, may_be_preallocated=part.is_active)
+        yield from _in_order(file, part)
         return
     at: int | None
     at = start = yield from _calm_heads(file, part)
@@ -294,6 +303,27 @@ def _heads(file: LogFile, part: SegmentRange, *, is_strict: bool) -> Iterator[He
                 raise
             log_warning(f"left out: {error}")
         at = find_next_batch(file, at + 1, end=part.end, lowest=part.base_offset)
+
+
+def _in_order(file: LogFile, part: SegmentRange) -> Iterator[Head | HeadRows]:
+    """Yield headers. Raises Corrupt if offsets go back, or are not those of the segment, or if what is left is not
+    the log's end."""
+    lowest, highest = part.offsets
+    last, end = SMALLEST, part.start
+    for heads in walk_head_rows(file, part.start, part.end, may_be_preallocated=part.is_active):
+        if not isinstance(heads, Head):
+            position = heads.find_disorder(last, lowest, highest)
+        elif max(lowest, last + 1) <= heads.first_offset and heads.entry.last_offset <= highest:
+            position = None
+        else:
+            position = heads.position
+        if position is not None:
+            fail(file, part, Corrupt(OUT_OF_ORDER, path=file.path, position=position))
+        yield heads
+        last, end = max(last, _last_offset_of(heads)), heads.end
+    if end < part.end and (part.is_cut or not part.is_active):
+        reason = f"{part.end - end} bytes at the end are not a whole batch"
+        fail(file, part, Corrupt(reason, path=file.path, position=end))
 
 
 def _calm_heads(file: LogFile, part: SegmentRange) -> Generator[Head | HeadRows, None, int]:

@@ -23,6 +23,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 needs_kernel = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 LOGS = sorted(path for path in FIXTURES.glob("**/*.log") if path.is_file())
+SEGMENT_OFFSETS = (5, 60)  # others are astray
 TIME = 1_700_000_000_000
 Row = dict[str, Any]
 Told = list[tuple[int | None, str]]
@@ -32,13 +33,17 @@ def read(data: bytes, reader: str = "kernel", **options: Any) -> tuple[Any, Told
     """The table of a log with these bytes, the errors in it, and the tally; every record batch is looked into."""
     told: Told = []
     tally = Tally()
-    part = LogPart("t", 3, **{name: options.pop(name) for name in ("start", "end") if name in options})
+    part = LogPart(
+        "t", 3, **{name: options.pop(name) for name in ("start", "end") if name in options}, offsets=SEGMENT_OFFSETS
+    )
     query = RecordQuery(
         on_damage=lambda error: told.append((error.position, error.reason)), tally=tally, **({"jobs": 1} | options)
     )
     with log_file(data) as path, LogFile(path) as file, Reader(reader).reading():
         batches = list(walk_record_batches(file, part, query))
-    tally.first_invalid = tally.first_invalid and ("", tally.first_invalid[1])
+    for name in ("first_invalid", "first_astray", "first_backward"):
+        place = getattr(tally, name)
+        setattr(tally, name, place and ("", place[1]))
     return table_of(batches, options.get("columns")), told, tally
 
 
