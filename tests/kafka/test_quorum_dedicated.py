@@ -13,11 +13,13 @@ import pathlib
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from judge.quorum_faults import empty_log, lose_directory_id
 from running import run_here
+
+from klogtool.format.identity import QuorumState, build_quorum_state
 
 from .dedicated import Dedicated, can_listen, dedicated, run_lines
 from .kafka import scratch_folder
@@ -310,3 +312,43 @@ def test_a_voter_gets_the_copy_of_a_broker(version: str, folder: Path) -> None:
         assert run_lines(told, r"^  (mv .*)$", folder)
         start_with_one_other(cluster)
         check(cluster, before)
+
+
+PASTED = r"^  ((?:rm|sed) .*)$"
+
+
+def garbage_states(cluster: Dedicated) -> None:
+    """Two nodes end at their quorum-state."""
+    for node in (2, 3):
+        (cluster.nodes.metadata(node) / "quorum-state").write_bytes(b"{")
+
+
+def leaders_differ(cluster: Dedicated) -> None:
+    """Two leaders of one epoch."""
+    for node, leader in ((1, 2), (2, 3), (3, 3)):
+        state = QuorumState(1, leader, 50, -1, bytes(16))
+        (cluster.nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+def no_epoch_is_left(cluster: Dedicated) -> None:
+    """Each knows of the last epoch, by its quorum-state."""
+    for node in cluster.founders:
+        state = QuorumState(1, -1, 2**31 - 1, -1, bytes(16))
+        (cluster.nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("change", [garbage_states, leaders_differ, no_epoch_is_left], ids=lambda one: one.__name__)
+def test_the_lines_that_are_printed_are_typed(change: Callable[[Dedicated], None], version: str, folder: Path) -> None:
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        change(cluster)
+        disks = [cluster.nodes.disk(n) for n in cluster.founders]
+        assert run_lines(klogtool(cluster, *disks, status=1), PASTED, folder)
+        run_lines(
+            run_here(["quorum", *map(str, disks)], folder).out.decode(), PASTED, folder
+        )  # what is left to do then
+        klogtool(cluster, *disks)
+        cluster.start(*cluster.founders)
+        (leader,) = cluster.leaders()
+        check(cluster, before, leader)
