@@ -95,7 +95,7 @@ class Dedicated:
         """Return who leads, as soon as somebody does."""
         end = time.monotonic() + 90
         while not (found := [n for n in self.running if LEADS.findall(self.said(n))[-1:] == ["Leader"]]):
-            assert time.monotonic() < end
+            assert time.monotonic() < end, {n: self.said(n)[-2000:] for n in self.running}
             time.sleep(0.3)
         return found
 

@@ -27,6 +27,7 @@ from .kafka import scratch_folder
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
 RELEASES = ("4.3.1", "3.9.2", "4.4.0")
+PASTED = r"^  ((?:rm|sed) .*)$"
 SNAPSHOTS = "metadata.log.max.snapshot.interval.ms"
 
 
@@ -277,6 +278,7 @@ def start_with_one_other(cluster: Dedicated) -> None:
     disks = [cluster.nodes.disk(n) for n in cluster.nodes.ports]
     files = [word for n in cluster.nodes.ports for word in ("--config-file", cluster.nodes.file(n))]
     told = klogtool(cluster, *disks, *files, status=1)
+    run_lines(told, PASTED, cluster.work)  # node 1 may take another one for the leader
     assert f"start the controller of {disks[0]} with 1 of the other voters; once it leads, start the rest" in told
     cluster.start(1, 2)
     cluster.settle(1)
@@ -312,9 +314,6 @@ def test_a_voter_gets_the_copy_of_a_broker(version: str, folder: Path) -> None:
         assert run_lines(told, r"^  (mv .*)$", folder)
         start_with_one_other(cluster)
         check(cluster, before)
-
-
-PASTED = r"^  ((?:rm|sed) .*)$"
 
 
 def garbage_states(cluster: Dedicated) -> None:
