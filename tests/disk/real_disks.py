@@ -47,7 +47,7 @@ class RealDisk:
     """A file system in `folder`, mounted at `top`, always the same path."""
 
     def __init__(self, folder: pathlib.Path, kind: str) -> None:
-        self._kind, self._folder = FILE_SYSTEMS[kind], folder
+        self.name, self._kind, self._folder = kind, FILE_SYSTEMS[kind], folder
         image, self._device_top, self.top = folder / "image", folder / "device", folder / "top"
         for path in (self._device_top, self.top):
             path.mkdir()

@@ -14,6 +14,7 @@ from test_crash_states import WORKS
 
 from klogtool.disk.disk import Disk
 from klogtool.disk.writer import undo
+from klogtool.errors import Refused
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -33,6 +34,15 @@ class RealScene(Scene):
 
     def disk(self) -> Disk:
         return Disk()
+
+    def check_resume(self) -> None:
+        """Finished, or, on btrfs, refused: it may log the new name of a rename and not that the old one is gone, which
+        looks like somebody's change. Then undo gives all back."""
+        try:
+            super().check_resume()
+        except Refused:
+            assert self.real.name == "btrfs"
+            self.check_undo()
 
     def explore(self, images: Sequence[pathlib.Path], checks: Sequence[Callable[[], None]]) -> int:
         """Check what each image leaves. Returns how many different ones there were."""
@@ -68,7 +78,7 @@ def test_the_power_fails_after_each_call(real: RealDisk, work: str) -> None:
     assert entry is not None
     cuts = PowerCuts(real, "undo", work)
     undo(entry, disk=cuts)
-    undone = scene.explore(cuts.images, [scene.check_start, scene.check_undo])
+    undone = scene.explore(cuts.images, [scene.check_undo])
     real.boot(cuts.images[-1])
     scene.check_before()
     print(work, len(scene.images), count, len(cuts.images), undone)
