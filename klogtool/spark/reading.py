@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
@@ -26,7 +26,7 @@ from klogtool.spark.head_columns import walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
 from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, columns_of_ddl
-from klogtool.spark.planning import SegmentRange, Split
+from klogtool.spark.planning import CLEANED, SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
 
 if TYPE_CHECKING:
@@ -241,6 +241,9 @@ class _Reader:
     def _judge_offsets(self, file: LogFile, part: SegmentRange) -> None:
         tally = self._tally
         more, self._astray = tally.astray - self._astray, tally.astray
+        is_joined = more and part.log.is_replaced_by(file)  # the cleaner has put it and the next ones into one file
+        if is_joined and (self._task.is_strict or self._task.most_left_out is not None):
+            raise Changed(CLEANED, path=file.path)
         if self._task.is_strict:
             places = [(ASTRAY, tally.first_astray), (BACKWARD, tally.first_backward)]
             tally.first_astray = tally.first_backward = None
