@@ -11,6 +11,8 @@ import shutil
 import pytest
 from running import FIXTURES, Done, run_here
 
+from klogtool.format.names import FileKind, parse_file_name
+
 METADATA = "version: 0\ntopic_id: Y7mKTaMaEn1L3m5DAz9mug\n"
 NOW = ["--now", "1700000300000"]
 TOPICS = (
@@ -79,6 +81,11 @@ NAMES = (
     "09223372036854775807.log",
     "9223372036854775807.log",
     "99999999999999999999.log",
+    "99999999999999999999.log.bak",
+    ".99999999999999999999.log.x1Y2z3",
+    "99999999999999999999.LOG",
+    "99999999999999999999.log.gz",
+    "99999999999999999999.log.deleted",
     "000000000000000000000000000000.log",
     ".log",
     "-.log",
@@ -158,3 +165,5 @@ def test_names_that_no_broker_gives(tmp_path: pathlib.Path, name: str, content: 
         assert_calm(run(command, log_dir, log_dir), command)
     for command in ON_PARTITIONS:
         assert_calm(run(command, log_dir / "t-0", log_dir), command)
+    if parse_file_name(name).kind is FileKind.FOREIGN:
+        assert b"unreadable" not in run("verify --format json", log_dir, log_dir).out

@@ -203,7 +203,8 @@ def find_renamed_log(name: str) -> str | None:
     .00000000000000000042.log.x1Y2z3 of a copy that rsync did not finish; None if it is none. What is in the file says
     whether it is that segment."""
     match = _RENAMED_LOG.match(name)
-    return match[1].lower() if match and parse_file_name(name).kind is FileKind.FOREIGN else None
+    is_renamed = match is not None and parse_file_name(name).kind is FileKind.FOREIGN
+    return match[1].lower() if match and is_renamed and find_base_offset(match[1]) is not None else None
 
 
 def is_log_name(name: str) -> bool:

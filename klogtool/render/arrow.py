@@ -30,7 +30,7 @@ from klogtool.render.selection import (  # scans name it: help() and signatures 
     SMALLEST,
     Selection,
 )
-from klogtool.salvage.mended_entries import mended
+from klogtool.salvage.mended_entries import hides_entries, mended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,7 +207,8 @@ def walk_record_batches(
                 del item
         if result.tail is None or (part.is_preallocated is not None and part.is_preallocated(file, result.reached)):
             return
-        if part.end is None or part.ends_at_entry or result.tail.kafka_class:
+        is_damage = part.end is None or part.ends_at_entry or result.tail.kafka_class
+        if is_damage or (not query.resync and hides_entries(file, result.reached, end=stop)):
             _damage(result.tail.at_path(file.path), on_damage)
         at = _behind(extract, result.reached, on_damage) if query.resync else None
 

@@ -22,6 +22,7 @@ from klogtool.format.succession import facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved_calmly
+from klogtool.log.resync import find_batch_behind
 from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import MANY_WRONG_BATCHES, Damage, DamageJudge
 
@@ -64,6 +65,17 @@ def mended(
     search = _Search(file, end)
     search.walk(start, on_mended)
     return _Mended(file, search.positions, search.values) if search.positions else file
+
+
+def hides_entries(file: LogFile, position: int, *, end: int, start: int | None = None) -> bool:
+    """Return whether bytes that are no whole entry by their length, up to byte `end`, are damage all the same: a sound
+    entry lies behind them, or they are an entry with a false length. Else they may be an entry that is being written,
+    or was when a broker died.
+
+    start: where the entry before them begins, if its length is to be judged, too. Raises Unreadable.
+    """
+    following = find_batch_behind(file, position, end=end)
+    return following is not None or mended(file, start=position if start is None else start, end=end) is not file
 
 
 class _Search:

@@ -19,13 +19,13 @@ from klogtool.format.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.log.probing import Probe
+from klogtool.log.probing import Probe, ends_in_zeros
 from klogtool.log.resync import find_next_batch
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.decoded_columns import DecodedColumns, decoded_schema
 from klogtool.render.internal_columns import InternalColumns
 from klogtool.render.selection import LARGEST, SMALLEST
-from klogtool.salvage.mended_entries import MAGIC, mended
+from klogtool.salvage.mended_entries import MAGIC, hides_entries, mended
 from klogtool.spark.batch_columns import BATCH_COLUMNS, codec_of
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
@@ -309,7 +309,7 @@ def _in_order(file: LogFile, part: SegmentRange) -> Iterator[Head | HeadRows]:
     """Yield headers. Raises Corrupt if offsets go back, or are not those of the segment, or if what is left is not
     the log's end."""
     lowest, highest = part.offsets
-    last, end = SMALLEST, part.start
+    last, start, end = SMALLEST, part.start, part.start
     for heads in walk_head_rows(file, part.start, part.end, may_be_preallocated=part.is_active):
         if not isinstance(heads, Head):
             position = heads.find_disorder(last, lowest, highest)
@@ -321,9 +321,17 @@ def _in_order(file: LogFile, part: SegmentRange) -> Iterator[Head | HeadRows]:
             fail(file, part, Corrupt(OUT_OF_ORDER, path=file.path, position=position))
         yield heads
         last, end = max(last, _last_offset_of(heads)), heads.end
-    if end < part.end and (part.is_cut or not part.is_active):
+        start = heads.position if isinstance(heads, Head) else heads.number("position", heads.count - 1)
+    if end < part.end and (part.is_cut or not part.is_active or _is_damaged_end(file, start, end, part)):
         reason = f"{part.end - end} bytes at the end are not a whole batch"
         fail(file, part, Corrupt(reason, path=file.path, position=end))
+
+
+def _is_damaged_end(file: LogFile, last: int, position: int, part: SegmentRange) -> bool:
+    """Return whether the entry at `last`, or what is behind it at `position`, is not the end of a log."""
+    is_sound = Probe(file, end=part.end, lowest=part.base_offset).judge(last) is not None
+    is_preallocated = is_sound and ends_in_zeros(file, position)
+    return not is_preallocated and hides_entries(file, position, end=part.end, start=last)
 
 
 def _calm_heads(file: LogFile, part: SegmentRange) -> Generator[Head | HeadRows, None, int]:

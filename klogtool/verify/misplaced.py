@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, build_file_name, is_log_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, find_base_offset, is_log_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
@@ -139,7 +139,7 @@ class _Place(Struct):
 
 def names_of_logs(path: str) -> list[str]:
     """Return the names of segments in a log dir itself. Raises Unreadable."""
-    return [name for name in names_in(path) if is_log_name(name)]
+    return [name for name in names_in(path) if is_log_name(name) and find_base_offset(name) is not None]
 
 
 def find_misplaced(log_dirs: Iterable[LogDir]) -> Iterator[Misplaced]:

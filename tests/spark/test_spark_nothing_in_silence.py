@@ -154,6 +154,24 @@ def test_the_exports_tell_it_too(sound: pathlib.Path, tmp_path: pathlib.Path, se
         carry_out_export(HERE, export)
 
 
+LENGTH_BYTES = range(8, 12)
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("bit", range(32))
+@pytest.mark.parametrize("table", ["records", "batches"])
+def test_each_bit_of_a_length(sound: pathlib.Path, tmp_path: pathlib.Path, table: str, bit: int) -> None:
+    """Of the first, a middle and the last batch of each segment: also one that reaches past the end of the log."""
+    for segment in sorted(sound.glob("*.log")):
+        last = segment.stat().st_size // BATCH_BYTES - 1
+        for batch in (0, last // 2, last):
+            folder = pathlib.Path(shutil.copytree(sound, tmp_path / f"{segment.stem}.{batch}" / "t-0"))
+            flip_bit(folder / segment.name, batch * BATCH_BYTES + LENGTH_BYTES[bit // 8], bit % 8)
+            for options in ({}, {"splitBytes": 300}):
+                with pytest.raises(Corrupt):
+                    read(folder, table=table, mode="FAILFAST", **options)
+
+
 def test_each_bit_of_a_base_offset(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Of the first, a middle and the last batch of each segment."""
     silent = []
