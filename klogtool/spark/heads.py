@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, FrameStop, corrupt_length, find_frame
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, FrameStop, corrupt_length, find_frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE, OffsetIndexEntry, entries_before_zero_tail
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import ends_in_zeros
+from klogtool.log.resync import find_next_batch
 from klogtool.log.storage import Storage, Stored
 from klogtool.log.windows import Window
 
@@ -129,19 +130,22 @@ def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first
 
 
 def log_end_offset(storage: Storage, log: Stored, index: Stored | None, base_offset: int) -> int | None:
-    """Return the offset after the last complete batch of a segment; None if it has none.
-
-    Nothing after an impossible length counts: a broker would cut it off. Raises Unreadable.
-    """
-    start, last = find_position(storage, log, index, base_offset, MAX_LONG), None
+    """Return the offset after the last complete batch of a segment, also of one behind damage: who reads tells that.
+    None if there is none. Raises Unreadable."""
+    last: int | None = None
+    at: int | None = find_position(storage, log, index, base_offset, MAX_LONG)
     with storage.open(log, ahead_bytes=FAR_PIECE_BYTES) as file:
-        try:
-            for head in walk_heads(file, start, log.size):
-                last = head.entry.last_offset
-        except Unreadable:  # an unreadable log is not a short one
-            raise
-        except KlogError:
-            pass
+        while at is not None:
+            try:
+                for head in walk_heads(file, at, log.size):
+                    at, last = head.end, max(head.entry.last_offset, last or 0)
+            except Unreadable:  # an unreadable log is not a short one
+                raise
+            except KlogError:
+                pass
+            # A stream asks again and again: it must not look at all zeros that a broker has preallocated.
+            is_blank = not any(file.read(at, min(LOG_OVERHEAD, log.size - at)))
+            at = None if is_blank else find_next_batch(file, at + 1, end=log.size, lowest=base_offset)
     return None if last is None else last + 1
 
 

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from damage import append_bytes
+from damage import append_bytes, flip_bit
 from loading import data, make
 from planned import by_klogtool, given
+from played import START, Stream
 
 from klogtool.errors import Changed, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -26,36 +27,12 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable, unreadable
 from klogtool.log.storage import LocalStorage, Stored
 from klogtool.spark.filters import Bounds
-from klogtool.spark.following import Follower, shared
+from klogtool.spark.following import Follower
 from klogtool.spark.options import parse_query
 from klogtool.spark.reading import Task, read_split
-from klogtool.spark.stream_progress import Reached, as_json, of_json
+from klogtool.spark.stream_progress import Reached, of_json
 
 OLD, NEW = bytes(range(16)), bytes(range(1, 17))
-START = {"startingOffsets": "earliest"}
-
-
-class Stream:
-    """A stream that is begun anew for each batch, as after a restart; `json` is its checkpoint."""
-
-    def __init__(self, path: pathlib.Path, **options: Any) -> None:
-        self._path, self._options = path, {**START, **options}
-        self.json = json.dumps(as_json(self._follower().begin([])))
-
-    def _follower(self) -> Follower:
-        return Follower(parse_query(given(self._path, self._options), [], stream=True))
-
-    def batch(self, *, most: int | None = None, **options: Any) -> tuple[list[tuple[int, int]], list[str]]:
-        """(partition, offset) of the rows of one batch, and the warnings."""
-        self._options |= options
-        before, follower = of_json(json.loads(self.json)), self._follower()
-        after = json.dumps(as_json(shared(follower.steps(before, follower.look()), most)))
-        notes: list[str] = []
-        splits = self._follower().splits(before, of_json(json.loads(after)), notes)
-        task = Task(("partition", "offset"), Bounds(), "FAILFAST")
-        rows = [row for split in splits for batch in read_split(split, task) for row in batch.to_pylist()]
-        self.json = after
-        return [(row["partition"], row["offset"]) for row in rows], notes
 
 
 def make_log(folder: pathlib.Path, first: int, end: int, topic_id: bytes | None) -> pathlib.Path:
@@ -368,6 +345,16 @@ def test_a_checkpoint_of_1_0_0_is_read(disk: pathlib.Path) -> None:
     reached = '"0":{"end":88,"topic_id":"AAECAwQFBgcICQoLDA0ODw"},"1":{"end":89,"topic_id":null}'
     stream.json = f'{{"version":1,"topics":{{"t":{{{reached}}}}}}}'
     assert stream.batch() == (of(0, 88, 90) + of(1, 89, 90), [])
+
+
+@pytest.mark.parametrize("bit", [0, 7, 20, 31])
+def test_damage_at_which_a_stream_has_arrived_does_not_end_it(disk: pathlib.Path, bit: int) -> None:
+    stream = Stream(disk, mode="PERMISSIVE")
+    stream.batch(most=2 * 60)
+    last = disk / "t-1" / f"{60:020d}.log"
+    flip_bit(last, 8 + bit // 8, bit % 8)
+    last.with_suffix(".index").unlink()
+    assert stream.batch()[0] == of(0, 60, 90) + of(1, 60, 90)
 
 
 def test_many_losses_are_one_line(disk: pathlib.Path) -> None:

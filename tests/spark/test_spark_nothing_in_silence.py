@@ -15,6 +15,7 @@ from false_indexes import BASE_OFFSET_BYTES, BASES, BATCH_BYTES, HEADER_BYTES, m
 from here import HERE
 from loading import name_of
 from planned import read
+from played import Stream
 from running import run_here
 
 import klogtool
@@ -64,6 +65,14 @@ def verified(folder: pathlib.Path, work: pathlib.Path) -> list[dict[str, Any]]:
     return [one for one in errors if not is_the_end((os.path.basename(one["path"]), one["start"]))]
 
 
+def all_of(log_dir: pathlib.Path, most: int | None) -> list[tuple[int, int]]:
+    """Partition and offset of the records that a stream gives."""
+    stream, rows = Stream(log_dir), list[tuple[int, int]]()
+    while more := stream.batch(most=most)[0]:
+        rows += more
+    return rows
+
+
 def is_told(batch: Batch, places: list[dict[str, Any]]) -> bool:
     segment, position = batch
     return any(
@@ -93,6 +102,18 @@ def test_failfast_has_all_or_fails(sound: pathlib.Path, tmp_path: pathlib.Path, 
             continue
         places = {(row["file"].rsplit("/")[-1], row["position"]) for row in rows}
         assert [one for one in whole if one not in places and not is_the_end(one)] == [], options
+
+
+@pytest.mark.some(40)
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("most", [None, 7])
+def test_a_stream_has_all_or_fails(sound: pathlib.Path, tmp_path: pathlib.Path, most: int | None, seed: int) -> None:
+    wounded(sound, tmp_path / "logs" / "t-0", random.Random(seed))
+    try:
+        rows = all_of(tmp_path / "logs", most)
+    except KlogError:
+        return
+    assert [offset for _, offset in rows[: BASES[-1] - 2]] == [*range(BASES[-1] - 2)]
 
 
 @pytest.mark.some(40)
