@@ -6,7 +6,7 @@ Nothing is deleted for good: what an edit removes is kept for undo.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 
@@ -51,7 +51,7 @@ from klogtool.verify.cures import (
     write_lines,
 )
 from klogtool.verify.findings import Kind
-from klogtool.verify.identity import CureKind, IdentityCure, cures_of
+from klogtool.verify.identity import CureKind, IdentityCure, cures_of, without_set_aside
 from klogtool.verify.identity_cures import (
     MOST_PROPERTIES_BYTES,
     drop_directory_id,
@@ -136,7 +136,7 @@ _BY_HAND = ("lost+found", FileKind.LOCK.value)
 
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
     if is_log_dir(point.path) and point.cure is not None:
-        yield replace(by_hand(point.path, point.cure, AdviceCause.LOG_DIR_INSIDE()), lost_records=0)
+        yield replace(by_hand(point.path, point.cure, AdviceCause.LOG_DIR_INSIDE()), lost=Lost(), lost_records=0)
     if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
         option = move_away(AdviceCause.MOVE_OUT(), point.path, patient)
         yield replace(option, effect=Effect.KEEPS_ASIDE)
@@ -157,16 +157,37 @@ def move_away(
 
 
 def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the option to move the worse copy away. It may have records that the other one lacks."""
+    """Yield the option to move the worse copy away. It may have records that the other one lacks. A folder of another
+    topic id is no copy: it is moved away. If the better copy has no topic id, it gets one, or a start sets it aside."""
     own = Partition(point.path)
     for twin in islice(_twins(own, patient), 1):
         worse, better = worse_and_better(twin, own.path)
+        strays = {each for each in (worse, better) if _is_set_aside(each, patient)}
+        others = [
+            each for each in sorted(strays) if os.path.lexists(os.path.join(each, FileKind.PARTITION_METADATA.value))
+        ]
+        if len(others) == 1:
+            yield _losing_nothing(_away_of(AdviceCause.MOVE_OUT(), others[0], {worse, better}, patient))
+            return
         is_kept = has_all_of(Partition(better), Partition(worse))
         title = (AdviceCause.COPY_AWAY if is_kept else AdviceCause.SHORTER_COPY_AWAY)(other=quoted(better))
-        is_last = patient.log_dir_of(worse) != patient.log_dir_of(better)
-        lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
-        option = move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
-        yield _losing_nothing(option) if is_kept else option
+        option = _away_of(title, worse, {worse, better}, patient)
+        option = _losing_nothing(option) if is_kept else option
+        if better not in strays:
+            yield option
+        else:
+            written = _write_topic_id(Partition(better), better, patient, Strategy.NOTHING_LOST)
+            yield from (_both(first, option) for first in written)
+
+
+def _is_set_aside(path: str, patient: Patient) -> bool:
+    return not without_set_aside([Partition(path)], patient.log_dirs)
+
+
+def _away_of(title: Reason, worse: str, copies: Iterable[str], patient: Patient) -> Option:
+    is_last = len({patient.log_dir_of(path) for path in copies}) > 1
+    lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
+    return move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
 
 
 def _twins(own: Partition, patient: Patient) -> Iterator[str]:

@@ -63,7 +63,7 @@ def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         cure = AdviceCause.START_WITH_FEATURE(feature=refusal.feature)
         if refusal.feature == METADATA_VERSION:
             cure = level_cure(refusal.level, patient.rules)
-        yield replace(by_hand(folder, cure, AdviceCause.OTHER_RELEASE()), lost_records=0)
+        yield replace(by_hand(folder, cure, AdviceCause.OTHER_RELEASE()), lost=Lost(), lost_records=0)
     if refusal is None or refusal.offset is None:
         return
     question = TruncateQuestion(**asdict(patient.circumstances), to=refusal.offset)
