@@ -56,6 +56,8 @@ _UPDATES, _MOST_UPDATES = "share.coordinator.snapshot.update.records.per.snapsho
 _REMOTE, _REMOTE_MANAGER = "remote.log.storage.system.enable", "remote.log.storage.manager.class.name"
 _AUTHORIZER, _AUTHORIZER_OF_ZOOKEEPER = "authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"
 _LEVEL = "inter.broker.protocol.version"
+_RECEIVE_BUFFER, _DEFAULT_OF_SYSTEM = "socket.receive.buffer.bytes", -1
+_OF_CLASSES, _OF_KAFKA = (".class", ".class.name", ".reporters", ".assignors"), ("org.apache.kafka.", "kafka.")
 _CORDONED, _ALL = "cordoned.log.dirs", "*"
 _CODECS = 5  # CompressionType: none, gzip, snappy, lz4, zstd
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
@@ -440,6 +442,22 @@ def _check_classes(config: ServerConfig) -> None:
         raise SettingRefused(_AUTHORIZER, authorizer, "ClassNotFoundException")
 
 
+def _check_sockets(config: ServerConfig) -> None:
+    """What ends a process as it opens its listeners, before it loads a log: ServerSocket.setReceiveBufferSize."""
+    if (size := config.number(_RECEIVE_BUFFER)) is not None and size <= 0 and size != _DEFAULT_OF_SYSTEM:
+        raise SettingRefused(_RECEIVE_BUFFER, "size cannot be 0 or negative", "IllegalArgumentException")
+
+
+def find_foreign_classes(settings: Mapping[str, str]) -> list[str]:
+    """Return the settings that name classes of others than Kafka. A process ends where it does not find one."""
+    return sorted(
+        name
+        for name, value in settings.items()
+        if name.endswith(_OF_CLASSES)
+        and any("." in word and not word.startswith(_OF_KAFKA) for word in map(str.strip, value.split(",")))
+    )
+
+
 def _check_texts(config: ServerConfig) -> None:
     """The validators of QuorumConfig and of levels (MetadataVersionValidator), which belong to the values."""
     if _is_old_level(config) is None:
@@ -474,4 +492,5 @@ _CHECKS: tuple[Callable[[ServerConfig], None], ...] = (
     _check_connections,
     _check_routable,
     _check_classes,
+    _check_sockets,
 )

@@ -14,7 +14,7 @@ from klogtool.broker.circumstances import METADATA_LOG_DIR, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.config import fitting, provided_names
 from klogtool.broker.releases import Rules, rules_of
-from klogtool.broker.server_rules import find_refusals
+from klogtool.broker.server_rules import find_foreign_classes, find_refusals
 from klogtool.broker.server_settings import ROLES, listed
 from klogtool.causes import Reason
 from klogtool.doctor.absent import named_twice
@@ -63,6 +63,8 @@ def walk_server_notes(log_dirs: Sequence[str], circumstances: Circumstances) -> 
     used = {*LISTS, METADATA_LOG_DIR, *OF_QUORUM}
     if unknown := sorted(used & provided_names(circumstances.server_settings)):
         yield NoteCause.PROVIDED(names=tuple(unknown))
+    if foreign := find_foreign_classes(circumstances.server_settings):
+        yield NoteCause.FOREIGN_CLASSES(names=tuple(foreign))
     wanted, named = set(map(_real, circumstances.log_dirs)), set(map(_real, log_dirs))
     if wanted and (left := sorted(wanted - named)):
         yield NoteCause.NOT_NAMED(paths=tuple(left))

@@ -274,3 +274,29 @@ def test_a_log_dir_inside_of_a_log_dir_is_the_one_to_use(tmp_path: pathlib.Path,
     assert [f"set log.dirs to {outer / name}" in row["command"] for row in options].count(True) == 1
     done = run_here(["verify", str(outer)], tmp_path)
     assert f"set log.dirs to {outer / name}" in " ".join(done.out.decode().split())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_known"),
+    [
+        ("replica.selector.class=no.such.Class", False),
+        ("metric.reporters=org.apache.kafka.common.metrics.JmxReporter,com.acme.Reporter", False),
+        ("authorizer.class.name=com.acme.Authorizer", False),
+        ("listener.name.plaintext.ssl.engine.factory.class=com.acme.Engine", False),
+        ("replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector", True),
+        ("group.consumer.assignors=range,uniform", True),
+        ("metric.reporters=", True),
+        ("", True),
+    ],
+)
+def test_classes_that_only_the_node_can_find_are_named(tmp_path: pathlib.Path, line: str, is_known: bool) -> None:
+    notes = asked(tmp_path / "disks", dirs=f"log.dirs=d0,d1\n{line}")[1]["notes"]
+    told = [note for note in notes if "classes that are not Kafka's" in note]
+    assert told == [] if is_known else told[0].startswith(line.partition("=")[0])
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [("0", True), ("-2", True), ("-1", False), ("1", False)])
+def test_a_buffer_that_no_socket_can_have_ends_the_start(tmp_path: pathlib.Path, size: str, is_refused: bool) -> None:
+    rows = asked(tmp_path / "disks", dirs=f"log.dirs=d0,d1\nsocket.receive.buffer.bytes={size}")
+    assert bool(refusals(rows)) == is_refused
+    assert ("size cannot be 0 or negative" in json.dumps(rows)) == is_refused
