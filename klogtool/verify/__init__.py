@@ -31,6 +31,7 @@ epoch_order       leader epochs never go down: which batch is wrong
 heaviest_row      finds the heaviest ascending row: how epoch_order decides
 swaps             what .swap files cost, which replace segments at a start
 swap_records      whether such a file has the records of the segment that it replaces
+newer_records     whether what such a file leaves out has newer records with the same keys
 misplaced         segments in a log dir itself, and which partition lacks them
 only_copies       records that only a left-over of a deletion still has
 lost_start        offsets before the first segment at which the leader epochs begin

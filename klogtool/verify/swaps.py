@@ -30,6 +30,7 @@ from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
+from klogtool.verify.newer_records import has_newer_records
 from klogtool.verify.swap_records import LogEntries, SwapRecords, compare_records, walk_rows
 
 _WIDTH = len(FACTS)
@@ -130,13 +131,15 @@ def find_lost_by_swap(
         there.add_all(read[name].all)
     left = [name for name in files if _is_log(name, "") and name not in gone]
     swaps = sorted((base, name) for name in logs.values() if (base := parse_file_name(name).base_offset) is not None)
+    contents = [files[name].content for name in gone], [files[name].content for name in (*logs.values(), *left)]
     for name in gone:
         own = read[name]
         data.add_all(own.data)
         holes = _lacking(read, logs.values(), there, name, log_start_offset).ranges
         holes = list(_not_in(read, left, holes)) if holes else holes
         cleaning = find_cleaning(read, swaps, name) if holes and name in replaced else None
-        _share(holes, cleaning, is_compacted, sure, doubtful)
+        is_known = bool(cleaning and is_compacted and has_newer_records(*contents, cleaning.first, cleaning.last))
+        _share(holes, cleaning, sure, doubtful, is_compacted=is_compacted, is_known=is_known)
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
     return LostBySwap(tuple(sure.ranges), tuple(doubtful.ranges))
@@ -164,11 +167,14 @@ def _is_log(name: str, suffix: str) -> bool:
 def _share(
     holes: Iterable[tuple[int, int]],
     cleaning: Cleaning | None,
-    is_compacted: bool | None,
     sure: Offsets,
     doubtful: Offsets,
+    *,
+    is_compacted: bool | None,
+    is_known: bool,
 ) -> None:
-    """Add what a replaced segment has alone to what is lost for sure, or to what nobody knows of."""
+    """Add what a replaced segment has alone to what is lost for sure, or to what nobody knows of. is_known: what the
+    cleaning leaves out has newer records."""
     is_cleaned = cleaning is not None and (is_compacted or (is_compacted is None and cleaning.has_gaps))
     for first, last in holes:
         if cleaning is None or not is_cleaned:
@@ -176,7 +182,7 @@ def _share(
             continue
         if first < cleaning.first:
             sure.add(first, min(last, cleaning.first - 1))
-        known = cleaning.last + 1 if is_compacted else 0  # what a cleaning leaves out up to its end has newer records
+        known = cleaning.last + 1 if is_known else 0
         if max(first, cleaning.first, known) <= last:
             doubtful.add(max(first, cleaning.first, known), last)
 

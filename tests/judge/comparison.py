@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from .bases import LOG_DIRS, MANY_COMPACTED
 from .claims import Claims, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
 from .records_on_disk import (
-    Batch,
     Found,
     batches_in,
+    batches_left,
     batches_of,
     batches_set_aside,
     doubtful_of,
+    keys_of,
     names_and_bytes,
     records_of,
 )
@@ -37,6 +38,7 @@ PASSING = (".deleted",)
 KEPT = (".log", ".txnindex", ".snapshot", "partition.metadata")
 
 EPOCHS = "leader-epoch-checkpoint"
+COMPACTED = (MANY_COMPACTED, "comp", "__")
 OFFSET_DIGITS = 20
 LOADED_TELLS = (*Loaded._fields, "deleted", "renamed", "rewritten")
 HIGHEST = 1 << 62  # no log reaches this offset: a number above it is a mistake
@@ -48,7 +50,8 @@ class Before:
     """A partition dir before the start. records: sound, at or above the log start, in left-overs of a cleaning, too;
     below: below it, far off, or deleted on purpose. end: behind the last sound batch. files: names, and CRCs of bytes.
     reaches: how far the log reached, by each witness. holes: between sound segments of a log that nobody compacts.
-    spans: offsets of each sound batch, in whatever file. is_linked_nowhere: a broker does not see one of its files."""
+    spans: offsets of each sound batch, in whatever file. is_linked_nowhere: a broker does not see one of its files.
+    keys: of the records of a log that is compacted, if a cleaned segment is to replace others."""
 
     records: frozenset[Found]
     below: frozenset[Found]
@@ -58,6 +61,7 @@ class Before:
     holes: Ranges = ()
     spans: Ranges = ()
     is_linked_nowhere: bool = False
+    keys: Mapping[Found, bytes | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def _holes(path: Path, log_start: int) -> Iterator[tuple[int, int]]:
     logs = sorted(log for log in path.glob("*.log") if log.is_file() and len(log.stem) == OFFSET_DIGITS)
     spans = [_span_of(log) for log in logs]
     is_cleaned = any(not (batch.records or batch.is_control) for batch in batches_of(path))
-    if None in spans or is_cleaned or path.name.startswith((MANY_COMPACTED, "comp", "__")):
+    if None in spans or is_cleaned or path.name.startswith(COMPACTED):
         return
     for (_, end), (start, _) in pairwise(span for span in spans if span):
         if max(end, log_start) < start:
@@ -130,8 +134,8 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
 
 
 def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
-    found = [*batches_of(path), *_batches_left(path, ".log.swap"), *_batches_left(path, ".log.cleaned")]
-    deleted = _batches_left(path, ".log.deleted")
+    found = [*batches_of(path), *batches_left(path, ".log.swap"), *batches_left(path, ".log.cleaned")]
+    deleted = batches_left(path, ".log.deleted")
     batches = [batch for batch in found if not batch.is_far]
     ends = (batch.last_offset + 1 for batch in [*batches, *deleted] if batch.is_sound)
     records, end = records_of(batches), max(ends, default=0)
@@ -148,12 +152,8 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
         tuple(_holes(path, log_start)),
         tuple((batch.base_offset, batch.last_offset) for batch in (*found, *deleted, *batches_set_aside(path))),
         any(file.is_symlink() and not file.exists() for file in path.iterdir()),
+        keys_of(batches) if path.name.startswith(COMPACTED) and any(path.glob("*.log.swap")) else {},
     )
-
-
-def _batches_left(path: Path, suffix: str) -> list[Batch]:
-    """What an interrupted cleaning, split or deletion left; it can be all that is left of a segment."""
-    return [batch for file in sorted(path.glob(f"*{suffix}")) if file.is_file() for batch in batches_in(file)]
 
 
 def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> Iterator[Difference]:
@@ -291,13 +291,23 @@ def _about_lost(
     reading = truth.reading(folder)
     # What stays on the disk and is served to nobody any more may be called lost, or hidden.
     there = kept & reading.records if reading and reading.is_complete and not reading.error else kept
-    lost = before.records - kept
+    lost = before.records - kept - _superseded(before, kept)
     may = set(before.records | before.below) - there
     yield from _counted("LOST", claim.lost.records, claim.lost.ranges, lost, may, differ)
     wrong = [r.offset for r in before.records & there if is_in(r.offset, claim.lost.ranges)]
     still = {record.offset for record in lost | may}  # other records at the same offset
     if wrong := sorted(set(wrong) - still):
         yield differ("LOST", f"claim: {claim.lost.ranges} are lost; {wrong[:5]} are there afterwards")
+
+
+def _superseded(before: Before, kept: set[Found]) -> set[Found]:
+    """Records that a cleaner may leave out: a newer one has the same key, and stays."""
+    newest: dict[bytes, int] = {}
+    for record, key in before.keys.items():
+        if key is not None and record in kept:
+            newest[key] = max(newest.get(key, -1), record.offset)
+    keyed = ((record, key) for record, key in before.keys.items() if key is not None)
+    return {record for record, key in keyed if newest.get(key, -1) > record.offset}
 
 
 def _same(name: str, folder: str) -> bool:

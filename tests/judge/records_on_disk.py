@@ -52,7 +52,7 @@ class Batch:
     """A sound batch in a segment. Control batches have no records that a consumer sees.
 
     is_far: its offsets cannot be relative to the segment's base; no broker and no consumer can have it there.
-    Of a batch that is not sound only the CRC is right; doubtful: what can be taken out of it.
+    Of a batch that is not sound only the CRC is right; doubtful: what can be taken out of it. keys: of its records.
     """
 
     file: str
@@ -64,6 +64,7 @@ class Batch:
     records: tuple[Found, ...]
     doubtful: tuple[Found, ...] = ()
     is_sound: bool = True
+    keys: tuple[bytes | None, ...] = ()
 
 
 def batches_in(log: Path) -> list[Batch]:
@@ -88,6 +89,16 @@ def batches_of(partition: Path) -> list[Batch]:
     """The sound batches of all segments of a partition dir."""
     logs = sorted(log for log in partition.glob("*.log") if log.is_file())
     return [batch for log in logs for batch in batches_in(log)]
+
+
+def batches_left(partition: Path, suffix: str) -> list[Batch]:
+    """What an interrupted cleaning, split or deletion left; it can be all that is left of a segment."""
+    return [batch for file in sorted(partition.glob(f"*{suffix}")) if file.is_file() for batch in batches_in(file)]
+
+
+def keys_of(batches: Iterable[Batch]) -> dict[Found, bytes | None]:
+    """The keys of the records."""
+    return {record: key for batch in batches for record, key in zip(batch.records, batch.keys, strict=False)}
 
 
 def batches_set_aside(partition: Path) -> list[Batch]:
@@ -181,7 +192,8 @@ def _sound_message(entry: Entry, file: str, segment_base: int) -> Batch | None:
     if wrapper.build() != entry.data or not is_ordered:
         return None
     records = tuple(_found_in_message(entry, message) for message in messages)
-    return Batch(file, offsets[0], last, False, last - segment_base > LARGEST_RELATIVE_OFFSET, len(entry.data), records)
+    is_far, keys = last - segment_base > LARGEST_RELATIVE_OFFSET, tuple(message.key for message in messages)
+    return Batch(file, offsets[0], last, False, is_far, len(entry.data), records, keys=keys)
 
 
 def _unwrapped(wrapper: Message) -> list[Message]:
@@ -219,7 +231,8 @@ def _sound(entry: Entry, file: str, segment_base: int) -> Batch | None:
         return None
     records = () if is_control else tuple(Found(base + body.offset_delta, _digest(entry, body)) for body in bodies)
     last = max([last, *(base + delta for delta in deltas)])
-    return Batch(file, base, last, is_control, last - segment_base > LARGEST_RELATIVE_OFFSET, len(entry.data), records)
+    is_far, keys = last - segment_base > LARGEST_RELATIVE_OFFSET, tuple(body.key for body in bodies)
+    return Batch(file, base, last, is_control, is_far, len(entry.data), records, keys=keys)
 
 
 def _digest(entry: Entry, body: Body) -> int:

@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 import pytest
+from raw_batches import build_batch
 
 from klogtool.doctor.claims import (
     BrokerClaim,
@@ -24,11 +25,12 @@ from klogtool.doctor.claims import (
     WhyUnknown,
     Witness,
 )
+from klogtool.format.batch import Record
 
 from .__main__ import Tally, judged_by
 from .cases import Outcome
 from .claims import Claims
-from .comparison import EPOCHS, Before, Difference, _last_epoch_start, before_start, differences
+from .comparison import EPOCHS, Before, Difference, _last_epoch_start, _superseded, before_start, differences
 from .cures import _chosen
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
@@ -278,3 +280,18 @@ def test_a_folder_that_gets_its_name_back_leaves_no_other_option() -> None:
         assert len(chosen.keys() & {1, 2, 3}) == 1
         assert chosen.keys() - {1, 2, 3} == {4, 5, 6, 7}
         assert all(paths[number - 1] == path for number, path in chosen.items())
+
+
+def test_what_has_a_newer_record_may_be_left_out_by_a_cleaned_segment(tmp_path: pathlib.Path) -> None:
+    """As long as the newer one stays."""
+    folder = tmp_path / "d0" / "manyc-0"
+    folder.mkdir(parents=True)
+    (tmp_path / "d1").mkdir()
+    records = [Record(offset, 0, b"same", b"value") for offset in range(3)]
+    (folder / LOG).write_bytes(build_batch(records))
+    plain = before_start(tmp_path)["d0/manyc-0"]
+    (folder / f"{LOG}.swap").write_bytes(build_batch(records[2:]))
+    swapped = before_start(tmp_path)["d0/manyc-0"]
+    kept = {record for record in swapped.records if record.offset == 2}
+    assert sorted(record.offset for record in _superseded(swapped, kept)) == [0, 1]
+    assert _superseded(swapped, set()) == _superseded(plain, kept) == set()

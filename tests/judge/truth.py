@@ -19,7 +19,16 @@ from kafka.kafka import cache_folder
 
 from .bases import LOG_DIRS, QUIET, broker_over
 from .disks import PARTITION
-from .records_on_disk import Found, batches_of, batches_set_aside, doubtful_of, names_and_bytes, records_of
+from .records_on_disk import (
+    Batch,
+    Found,
+    batches_left,
+    batches_of,
+    batches_set_aside,
+    doubtful_of,
+    names_and_bytes,
+    records_of,
+)
 
 PROBE = Path(__file__).with_name("Probe.java")
 START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 180, 240, 0.7  # a busy machine takes its time
@@ -160,7 +169,7 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         # Of two files of one name that counts which is here: the folder may have had a -delete beside it before.
         places = [*here.parent.glob(f"{here.name}.*-stray"), *here.parent.glob(f"{here.name}.*-delete"), here]
         found = [place for place in places if place.is_dir()]
-        there = [batch for place in found for batch in (*batches_of(place), *batches_set_aside(place))]
+        there = [batch for place in found for batch in _batches_there(place)]
         truth.kept[folder] = records_of(there) | doubtful_of(there)
         loaded = truth.loaded.get(folder)
         end = loaded.log_end_offset if loaded else None
@@ -168,6 +177,11 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         truth.files_without_markers[folder] = {
             name: crc for place in found for name, crc in names_and_bytes(place, end).items()
         }
+
+
+def _batches_there(place: Path) -> list[Batch]:
+    """What is in segments, in renamed ones, and in those that a start did not put in their place."""
+    return [*batches_of(place), *batches_set_aside(place), *batches_left(place, ".log.swap")]
 
 
 def _ask(version: str, broker: Any, asked: Asked, partitions: list[str], truth: Truth) -> None:
