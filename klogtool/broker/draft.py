@@ -14,7 +14,7 @@ from klogtool.broker.spools import MakeSpool, Spool
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_visible_to_java
 from klogtool.log.file import LogFile, ReadErrors
-from klogtool.log.folder import is_file, is_folder
+from klogtool.log.folder import is_fifo, is_file, is_folder, is_socket
 from klogtool.log.second_reading import read_again
 from klogtool.values import PartlyCompared
 
@@ -105,11 +105,29 @@ class Draft:
         """Return whether a folder has this name, so that no file can get it."""
         return name in self.folders
 
-    def check_is_no_folder(self, name: str, kafka_class: str = "FileSystemException") -> None:
-        """Raises Corrupt if a folder has this name, with the class that Kafka throws when it opens a folder as a
-        file."""
+    def check_opens(self, name: str, kafka_class: str = "FileSystemException") -> None:
+        """Raises Corrupt if a folder or a socket has this name, with the class that Kafka throws when it opens one as a
+        file. A FIFO and a device open."""
+        path = os.path.join(self.path, name)
         if self.is_folder(name):
-            raise Corrupt("Is a directory", path=os.path.join(self.path, name), kafka_class=kafka_class)
+            raise Corrupt("Is a directory", path=path, kafka_class=kafka_class)
+        if name in self.devices and is_socket(path):
+            raise Corrupt("No such device or address", path=path, kafka_class=kafka_class)
+
+    def check_has_position(self, name: str) -> None:
+        """Raises Corrupt as `check_opens`, and if a FIFO has this name: Kafka moves to its end when it opens it."""
+        self.check_opens(name)
+        if name in self.devices and is_fifo(path := os.path.join(self.path, name)):
+            raise Corrupt("Illegal seek", path=path, kafka_class="IOException")
+
+    def check_takes_bytes(self, name: str) -> None:
+        """Raises Corrupt as `check_opens`, and if a FIFO or a device has this name: no device can be synced. To open a
+        FIFO for writing never ends, which no class of Kafka tells."""
+        self.check_opens(name)
+        if name in self.devices and is_fifo(path := os.path.join(self.path, name)):
+            raise Corrupt("nobody reads this FIFO, so that the writing to it never ends", path=path)
+        if name in self.devices:
+            raise Corrupt("Invalid argument", path=path, kafka_class="IOException")
 
     def size(self, name: str) -> int:
         """Return the size of an existing file."""

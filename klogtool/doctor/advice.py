@@ -234,11 +234,12 @@ def _links_away(partition: Partition) -> Iterator[Option]:
 
 
 def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
-    """Yield what to do about folders that have the names of files: no plan touches them."""
+    """Yield what to do about folders, devices and sockets that have the names of files: no plan touches them."""
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
-        if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
-            option = by_hand(partition.path, move_out_of_partition(path), AdviceCause.FOLDER_AWAY_FIRST())
+        if os.path.exists(path) and not os.path.isfile(path) and parse_file_name(name).base_offset is not None:
+            title = AdviceCause.FOLDER_AWAY_FIRST() if os.path.isdir(path) else AdviceCause.NO_FILE_AWAY_FIRST()
+            option = by_hand(partition.path, move_out_of_partition(path), title)
             price = price_without(partition.path, name, patient)
             yield option if price.readable is None else priced(option, price)
 

@@ -25,6 +25,7 @@ from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, few_names
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster, Patient
+from klogtool.doctor.permissions import at_endless, has_no_end
 from klogtool.doctor.readable import walk_readable
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -55,6 +56,8 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
                     yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
                 elif is_fifo(finding.path):
                     yield Ahead(finding.path, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(finding.path, path))
+                elif has_no_end(finding.path) and not finding.path.endswith(FileKind.REPLICATION_CHECKPOINT.value):
+                    yield at_endless(finding.path, move_out(finding.path, path))
                 else:
                     yield ahead_of(finding, What.RESET, finding.severity)
     if _CLEANER in read and patient.rules.cleaner_stops_at_line_twice:

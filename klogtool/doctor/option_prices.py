@@ -42,23 +42,24 @@ def price_of(plan: Plan, patient: Patient) -> Priced:
     return price_of_files(plan.path, _files_after(Draft.of(plan.path), plan.steps), patient)
 
 
-def price_without(path: str, folder: str, patient: Patient) -> Priced:
-    """Return what it costs to move a folder out of a partition dir, by its name there."""
+def price_without(path: str, name: str, patient: Patient) -> Priced:
+    """Return what it costs to move what is no file out of a partition dir, by its name there."""
     try:
         files = Draft.of(path).before
     except KlogError:
         return _UNKNOWN
-    return price_of_files(path, files, patient, without=folder)
+    return price_of_files(path, files, patient, without=name)
 
 
 def price_of_files(
     path: str, files: Mapping[str, DraftFile], patient: Patient, *, without: str | None = None
 ) -> Priced:
-    """Return what it costs if a partition dir has these files when the broker starts, and all its folders but one."""
+    """Return what it costs if a partition dir has these files when the broker starts, and all that is no file but
+    one."""
     terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
     try:
         draft = Draft.of(path)
-        log = LoadedLog(Draft(path, dict(files), draft.folders - {without}, draft.devices), terms)
+        log = LoadedLog(Draft(path, dict(files), draft.folders - {without}, draft.devices - {without}), terms)
         if not knows_interval(path, terms, patient.checkpoints_of(path)) and find_may_lose(log) is not None:
             return Priced(Lost(None, (), WhyUnknown.ELSEWHERE))
         return _priced(draft, log, _deleted_in_error(path, draft, terms))

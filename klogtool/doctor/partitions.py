@@ -22,7 +22,7 @@ from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.measured import find_doubtful_copies, find_emptied, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
-from klogtool.doctor.permissions import find_denied
+from klogtool.doctor.permissions import find_denied, refused_by_special
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.running_broker import (
     LAZY,
@@ -227,6 +227,8 @@ def _walk_refused_beside(
 
 def _refused(path: str, error: KlogError) -> Ahead:
     at = error.path or path
+    if (point := refused_by_special(error)) is not None:
+        return point
     if isinstance(error, Unreadable):
         return ahead_of(Finding(Kind.UNREADABLE, at, AheadCause.UNREADABLE(why=error.reason)), What.OFFLINE)
     stop = stop_of(error)

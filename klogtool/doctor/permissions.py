@@ -22,17 +22,18 @@ from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
+from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.folder import is_device, is_fifo, is_socket, is_unchangeable
+from klogtool.log.folder import is_device, is_fifo, is_full_device, is_socket, is_unchangeable
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import offline
+from klogtool.verify.stops import Stop, offline, stop_of
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
-_TEXTS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
+_TEXTS = (FileKind.LEADER_EPOCH_CHECKPOINT.value, FileKind.PARTITION_METADATA.value)
 _CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
     FileKind.LOG_START_CHECKPOINT,
@@ -55,8 +56,8 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point about the first file that the start of a partition opens, and that the broker's user may not;
     None if there is none."""
     log_dir = os.path.dirname(path)
-    for name in sorted(log.draft.devices):
-        if (point := _special(os.path.join(path, name), log)) is not None:
+    for name in sorted(log.draft.devices.intersection(_TEXTS)):
+        if (point := _special(os.path.join(path, name))) is not None:
             return point
     for name in _written(log):
         file = os.path.join(path, name)
@@ -72,10 +73,8 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     for name in (*_written(log), *epochs):
         if name in log.draft.before and is_unchangeable(file := os.path.join(path, name)):
             return _fixed(file, file)
-    if os.path.basename(new_file) in log.draft.folders and Partition(path).state.is_current:
-        stop = offline("FileNotFoundException", f"{new_file} ({os.strerror(errno.EISDIR)})")
-        cure = move_out_of_partition(new_file)
-        return Ahead(new_file, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=cure)
+    if (stop := _why_not_made(new_file)) is not None and Partition(path).state.is_current:
+        return Ahead(new_file, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=move_out_of_partition(new_file))
     if os.path.isfile(new_file) and not _may(new_file, log_dir, *_WRITE):
         return _denied(new_file, "FileNotFoundException")
     for name in _read(log):
@@ -85,32 +84,65 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     return None
 
 
-def _special(file: str, log: LoadedLog) -> Ahead | None:
-    """Return the point about something in place of a file, at which a start fails; what has the name of a `.log` is no
-    segment. A broker that reads a FIFO waits until somebody writes into it."""
-    name, cure = os.path.basename(file), move_out_of_partition(file)
-    is_read = name in _read(log)
-    if is_read and is_fifo(file):
+def refused_by_special(error: KlogError) -> Ahead | None:
+    """Return the point about something in place of a file, at which the loading of a partition fails; None if it is a
+    file or a folder. Who opens a FIFO for writing waits until somebody reads it."""
+    file = error.path
+    if file is None or not (is_fifo(file) or is_socket(file) or is_device(file)):
+        return None
+    cure, stop = move_out_of_partition(file), stop_of(error)
+    if error.kafka_class is None:
         return Ahead(file, What.REFUSES, AheadCause.NEVER_UP(), cure=cure)
-    if is_read and is_device(file):
-        return _at_device(file, cure)
-    if (is_read and is_socket(file)) or (name in _written(log) and not name.endswith(FileKind.LOG.value)):
-        return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
-    return None
+    detail = AheadCause.ENDS_AT_NO_FILE() if stop.is_fatal else AheadCause.NO_FILE()
+    return Ahead(file, What(stop.outcome.value), detail, stop=stop, cure=cure)
+
+
+def _special(file: str) -> Ahead | None:
+    """Return the point about something in place of a text that a start reads. Who reads a FIFO waits until somebody
+    writes into it."""
+    cure = move_out_of_partition(file)
+    if is_fifo(file):
+        return Ahead(file, What.REFUSES, AheadCause.NEVER_UP(), cure=cure)
+    return _at_device(file, cure) if is_device(file) else None
 
 
 def _at_device(file: str, cure: Text) -> Ahead | None:
-    """Return the point about a text or a snapshot that is a device: most have no end, and /dev/null has no line. A
-    snapshot is written anew, and no device can be synced."""
-    kind = parse_file_name(os.path.basename(file)).kind
-    if kind is FileKind.PRODUCER_SNAPSHOT:
-        return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
-    stop = stop_at("no-memory")
-    if os.path.samefile(file, os.devnull):
-        if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
-            return None
-        stop = stop_at("no-line")
-    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
+    """Return the point about a text that is a device: most have no end, and /dev/null has no line."""
+    if has_no_end(file):
+        return at_endless(file, cure)
+    if parse_file_name(os.path.basename(file)).kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+        return None
+    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop_at("no-line"), cure=cure)
+
+
+def has_no_end(file: str) -> bool:
+    """Return whether it is a device that can be read for ever; /dev/null is empty."""
+    return is_device(file) and not os.path.samefile(file, os.devnull)
+
+
+def at_endless(file: str, cure: Text) -> Ahead:
+    """Return the point about such a device in place of a text that a start reads: the memory ends."""
+    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop_at("no-memory"), cure=cure)
+
+
+def _why_not_made(file: str) -> Stop | None:
+    """Return what a broker logs where it makes a new file over something that is none; None if it can. To open a FIFO
+    waits until somebody reads it: such a broker is up, and does not stop."""
+    leads_nowhere = os.path.islink(file) and not os.path.isdir(os.path.dirname(os.path.realpath(file)))
+    if os.path.isdir(file) or is_socket(file) or leads_nowhere:
+        return offline("FileNotFoundException", f"{file} ({_why_not_opened(file)})")
+    if not is_device(file):
+        return None
+    if is_full_device(file):
+        return offline("IOException", os.strerror(errno.ENOSPC))
+    return offline("SyncFailedException", "sync failed")
+
+
+def _why_not_opened(file: str) -> str:
+    """Return what the system says where a folder, a socket, or a link that leads nowhere is opened as a file."""
+    if os.path.isdir(file):
+        return os.strerror(errno.EISDIR)
+    return os.strerror(errno.ENXIO if is_socket(file) else errno.ENOENT)
 
 
 def _written(log: LoadedLog) -> Iterator[str]:
@@ -123,10 +155,9 @@ def _written(log: LoadedLog) -> Iterator[str]:
 
 def _read(log: LoadedLog) -> Iterator[str]:
     """Yield the names of files that are read: of the producer snapshots the newest one."""
-    present = {*log.draft.before, *log.draft.devices}
-    names = [name for name in present if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
+    names = [name for name in log.draft.before if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
     yield from sorted(name for name in names if not parse_file_name(name).suffix)[-1:]
-    yield from (kind.value for kind in _TEXTS if kind.value in present)
+    yield from (name for name in _TEXTS if name in log.draft.before)
 
 
 def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
@@ -155,10 +186,26 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
         for kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
             if is_fifo(path := os.path.join(log_dir, kind.value)):
                 yield Ahead(path, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(path, log_dir))
+            elif has_no_end(path):
+                yield at_endless(path, move_out(path, log_dir))
+            elif kind is FileKind.META_PROPERTIES and is_device(path):
+                stop = stop_at("no-node-id", log_dir=log_dir)
+                yield Ahead(path, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=move_out(path, log_dir))
         lock = os.path.join(log_dir, FileKind.LOCK.value)
+        if is_socket(lock):
+            stop = offline("FileSystemException", f"{lock}: {_why_not_opened(lock)}")
+            cure = move_out(lock, log_dir)
+            yield Ahead(lock, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=cure)
+            continue
         needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]
         new_files = [f"{path}{TEMPORARY}" for path in texts[:-1]]  # written half a minute after the start, or earlier
+        named = [path for path in new_files if not os.path.isdir(path)]  # no folder may have such a name
+        unmade = {path: why for path in named if (why := _why_not_made(path)) is not None}
+        for path, why in unmade.items():
+            yield Ahead(path, What.OFFLINE, AheadCause.NO_FILE(), stop=why, cure=move_out(path, log_dir))
+        if unmade:
+            continue
         needed += [(path, _WRITE) for path in new_files if os.path.isfile(path)]
         needed += [(log_dir, _WRITE), *((path, _READ) for path in texts if os.path.isfile(path))]
         denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)

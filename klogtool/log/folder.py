@@ -26,6 +26,7 @@ from klogtool.log.file import ReadErrors, unreadable
 
 _MOST_NESTED_FOLDERS = 16  # a partition dir has none
 _GET_FLAGS, _IMMUTABLE, _APPEND_ONLY = 0x80086601, 0x10, 0x20  # linux/fs.h: FS_IOC_GETFLAGS, what lsattr shows
+_FULL = "/dev/full"
 _NOWHERE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
@@ -117,6 +118,11 @@ def is_socket(path: str) -> bool:
 def is_device(path: str) -> bool:
     """Return whether it is a device, such as /dev/null, or a link to one."""
     return os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFCHR, stat.S_IFBLK)
+
+
+def is_full_device(path: str) -> bool:
+    """Return whether it is /dev/full, or a link to it: who writes to it is told that there is no room."""
+    return is_device(path) and os.path.exists(_FULL) and os.path.samefile(path, _FULL)
 
 
 def is_unchangeable(path: str) -> bool:

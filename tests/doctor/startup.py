@@ -394,6 +394,56 @@ NO_FILES: Mapping[str, Scenario] = {
     },
     "11 a FIFO, a log": yes(in_place(log(44), os.mkfifo)),
     "11 a FIFO, an older snapshot": yes(in_place(side(32, "snapshot"), os.mkfifo)),
+    "11 a FIFO, a snapshot beyond the end": yes(in_place(side(99, "snapshot"), os.mkfifo)),
+    "11 /dev/full, an older snapshot": yes(in_place(side(22, "snapshot"), to_device("full"))),
+    **{
+        f"11 {name}, a transaction index": yes(in_place(side(11, "txnindex"), to_device(name.removeprefix("/dev/"))))
+        for name in ("/dev/full", "/dev/null")
+    },
+    # What a recovery writes anew: 4.x gives up the segment, and all behind it.
+    **{
+        f"11 {name}, a snapshot that recovery writes": loses(
+            from_zero(in_place(side(11, "snapshot"), make)), (T, What.TRUNCATED), end=0
+        )
+        for name, make in (("/dev/full", to_device("full")), ("/dev/null", to_device("null")), ("a socket", bind))
+    },
+    "11 a FIFO, a snapshot that recovery writes": refuses(
+        from_zero(in_place(side(11, "snapshot"), os.mkfifo)), side(11, "snapshot")
+    ),
+    "11 /dev/full, a snapshot behind a segment without its index": offline(
+        both(gone(side(11, "index")), in_place(side(22, "snapshot"), to_device("full"))), side(22, "snapshot"), end=None
+    ),
+    "11 /dev/full, a transaction index that recovery writes": loses(
+        from_zero(in_place(side(11, "txnindex"), to_device("full"))), (T, What.TRUNCATED), end=11
+    ),
+    **{
+        f"11 {name}, an index that recovery writes": refuses(
+            from_zero(in_place(side(11, index), make)), side(11, index), "NullPointerException"
+        )
+        for name, make, index in (("a FIFO", os.mkfifo, "index"), ("/dev/null", to_device("null"), "timeindex"))
+    },
+    "11 a socket, an index that recovery writes": offline(
+        from_zero(in_place(side(11, "index"), bind)), side(11, "index")
+    ),
+    "11 /dev/full, the active time index": offline(
+        in_place(side(32, "timeindex"), to_device("full")), side(32, "timeindex"), end=None
+    ),
+    "11 a FIFO, the only log": offline(both(gone(f"{T}/*.log"), in_place(log(0), os.mkfifo)), log(0), end=None),
+    **{
+        f"11 {name}, where leader epochs are written": offline(in_place(f"{T}/{EPOCHS}.tmp", make), f"{T}/{EPOCHS}.tmp")
+        for name, make in (("/dev/full", to_device("full")), ("/dev/null", to_device("null")), ("a socket", bind))
+    },
+    **{
+        f"11 {name}, where high watermarks are written": offline(in_place(f"d1/{MARKS}.tmp", make), f"d1/{MARKS}.tmp")
+        for name, make in (("/dev/full", to_device("full")), ("a socket", bind))
+    },
+    "11 a socket, .lock": offline(in_place("d1/.lock", bind), "d1/.lock"),
+    "11 /dev/null, .lock": yes(in_place("d1/.lock", to_device("null"))),
+    **{f"11 /dev/zero, {name}": refuses(in_place(name, to_device("zero")), name) for name in READ_AT_THE_START[3:]},
+    "11 /dev/null, meta.properties": refuses(
+        in_place(f"d1/{META}", to_device("null")), f"d1/{META}", "Error: node ID not found in"
+    ),
+    "11 /dev/null, the marker of a clean stop": yes(in_place(f"d1/{MARKER}", to_device("null"))),
 }
 
 

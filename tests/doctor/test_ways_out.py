@@ -176,3 +176,17 @@ def test_a_folder_where_leader_epochs_are_written_is_moved_away(
     assert all(told in command for command in options)
     subprocess.run(["sh", "-c", options[0]], check=True, cwd=disks)
     assert told not in options_by_trouble(asked(disks, scenario))
+
+
+def test_what_is_no_file_is_moved_away_before_recovery_empties_the_log_over_it(tmp_path: pathlib.Path) -> None:
+    """A broker 4.3.1 lost all of t-0 where a snapshot was a link to /dev/full; the doctor said "yes"."""
+    scenario = SCENARIOS["11 /dev/full, a snapshot that recovery writes"]
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    options = [row for row in rows if row["type"] == "option"]
+    claims = {row["number"]: row["lost"]["records"] for row in rows if row.get("about") == "option"}
+    assert options[0]["title"] == "move away first what is no file"
+    assert claims[options[0]["number"]] == 0
+    assert claims[options[1]["number"]] == 41
+    subprocess.run(options[0]["command"], shell=True, check=True)
+    assert not [row for row in asked(disks, scenario) if row["type"] == "ahead"]

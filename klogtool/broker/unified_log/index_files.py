@@ -38,6 +38,7 @@ from klogtool.format.indexes import (
     walk_txn_index,
 )
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.log.folder import is_fifo, is_full_device
 
 _Found = TypeVar("_Found")
 
@@ -59,6 +60,8 @@ class _MappedIndex(Generic[Entry]):
         self._content = draft.files[name].content if name in draft else ()
         self._buffer: bytearray | None = None  # the file's bytes, once they are needed
         self._is_changed = False
+        # A FIFO or a device is empty, and has no other size.
+        self._is_device, self._is_unmapped = name in draft.devices and name not in draft, False
         if name in draft:
             self.length = draft.size(self.name)
             if self.length > MAX_INT:
@@ -66,12 +69,13 @@ class _MappedIndex(Generic[Entry]):
             self._held = self.length  # bytes of the file as found that still count; the rest is zeros
             self.entries = self.length // self.entry_size
         else:
-            draft.check_is_no_folder(name, "FileNotFoundException")
-            self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
+            draft.check_opens(name, "FileNotFoundException")
+            self.length = 0 if self._is_device else preallocated_index_size(segment_index_bytes, self.entry_size)
             self.entries = 0
             self._held = 0
-            self._is_changed = True
-            draft.write(name, b"")
+            self._is_changed = not self._is_device
+            if not self._is_device:
+                draft.write(name, b"")
         self.max_entries = self.length // self.entry_size
         self.last_entry: Entry = self._last_entry()
 
@@ -94,6 +98,7 @@ class _MappedIndex(Generic[Entry]):
 
     def _look(self, search: Callable[[Callable[[int], bytes]], _Found]) -> _Found:
         """Search by reading the bytes of some entries, by slot; the slots must exist."""
+        self._check_is_mapped()
         size = self.entry_size
         if self._buffer is not None or self._held <= READ_WHOLE_BYTES:
             data = self._data
@@ -103,10 +108,13 @@ class _MappedIndex(Generic[Entry]):
 
     def resize(self, size: int) -> bool:
         """Resize the file to whole entries; return False if it has that size. Raises Corrupt if the entries do not
-        fit."""
+        fit, or for what is no file: Kafka has unmapped it by then."""
         rounded = size // self.entry_size * self.entry_size
         if rounded == self.length:
             return False
+        if self._is_device:
+            self._is_unmapped = True
+            raise self._corrupt("Illegal seek" if is_fifo(self.path) else "Invalid argument", "IOException")
         position = self.entries * self.entry_size
         if position > rounded:
             raise self._corrupt(f"newPosition > limit: ({position} > {rounded})")
@@ -176,6 +184,10 @@ class _MappedIndex(Generic[Entry]):
         """Remove entries from this offset on."""
         self._truncate_to_entries(self.layout.entries_below(self.data, self.base_offset, offset))
 
+    def _check_is_mapped(self) -> None:
+        if self._is_unmapped:
+            raise self._corrupt("the mapping of the index is null", "NullPointerException")
+
     def _parse(self, packed: bytes) -> Entry:
         return self.layout.parse_entry(packed, self.base_offset, 0)
 
@@ -183,6 +195,7 @@ class _MappedIndex(Generic[Entry]):
         return self.entry(self.entries - 1) if self.entries else self.layout.none_below(self.base_offset)
 
     def _truncate_to_entries(self, entries: int) -> None:
+        self._check_is_mapped()
         self.entries = entries
         self.last_entry = self._last_entry()
 
@@ -279,7 +292,7 @@ class TransactionIndex:
     def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
-        draft.check_is_no_folder(name)
+        draft.check_has_position(name)
         self._data, self._is_open = bytearray(), False
         # Last entry since it was opened: Kafka does not read it from the file.
         self.last_offset: int | None = None
@@ -303,6 +316,8 @@ class TransactionIndex:
                 path=self.path,
                 kafka_class="IllegalArgumentException",
             )
+        if self.name in self._draft.devices and is_full_device(self.path):
+            raise Corrupt("No space left on device", path=self.path, kafka_class="IOException")
         self.last_offset = aborted.last_offset
         self._open()
         self._data += build_txn_index([aborted])
@@ -319,7 +334,7 @@ class TransactionIndex:
         self._is_open = True
         if self.name in self._draft:
             self._data = bytearray(self._draft.read(self.name))
-        else:
+        elif self.name not in self._draft.devices:
             self._draft.write(self.name, b"")
 
     def reset(self) -> None:
@@ -369,8 +384,8 @@ class TransactionIndex:
         return any(any(self._data[at : at + 2]) for at in range(0, len(self._data), ABORTED_TXN_SIZE))
 
     def write_back(self) -> None:
-        """Write the file to the draft."""
-        if not self._is_changed:
+        """Write the file to the draft; a device keeps nothing."""
+        if not self._is_changed or self.name not in self._draft:
             return
         if self._draft.read(self.name)[: len(self._data)] == self._data:
             self._draft.truncate(self.name, len(self._data))

@@ -37,7 +37,7 @@ _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind
 # These errors empty a segment in recovery; all others fail the load. Kafka has I/O errors also for a folder in place of
 # a file. Real I/O errors are reported as such, and nothing is done about them.
 _EMPTIES = ("InvalidOffsetException",)
-_IO_ERRORS = ("FileSystemException", "FileNotFoundException")
+_IO_ERRORS = ("IOException", "FileSystemException", "FileNotFoundException")
 _IO_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException at such files into this one
 
 
@@ -117,7 +117,7 @@ class LoadedLog(LogParts):
         self._find_first_unstable_offset()
         self.looked_up_unstable = self.first_unstable_offset is not None
         name = FileKind.PARTITION_METADATA.value
-        self.draft.check_is_no_folder(name, _IO_EXCEPTION)
+        self.draft.check_opens(name, _IO_EXCEPTION)
         if name in self.draft:
             _parsed(self.draft, name, parse_partition_metadata)
         write_leader_epochs(draft, self.epochs)
@@ -249,7 +249,7 @@ class LoadedLog(LogParts):
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
     """Return the epochs of leader-epoch-checkpoint; a missing file is created empty. Raises Corrupt."""
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-    draft.check_is_no_folder(name, _IO_EXCEPTION)
+    draft.check_opens(name, _IO_EXCEPTION)
     if name not in draft:
         draft.write(name, b"")
         return LeaderEpochFileCache()

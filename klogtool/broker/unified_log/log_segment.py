@@ -108,7 +108,7 @@ class LogSegment:
         self.created_ms: int | None = None
         self._first_timestamp: int | None = None
         if self.log_name not in draft:
-            draft.check_is_no_folder(self.log_name)
+            draft.check_has_position(self.log_name)
             draft.write(self.log_name, b"")
         if self.size > MAX_INT:
             raise Corrupt(

@@ -88,7 +88,7 @@ class SnapshottedProducers(ProducerStateManager):
         if self.map_end_offset <= self.last_snapshot_offset:
             return
         name = build_file_name(FileKind.PRODUCER_SNAPSHOT, self.map_end_offset)
-        self._draft.check_is_no_folder(name)
+        self._draft.check_takes_bytes(name)
         data = build_producer_snapshot(self.snapshot_entries(), crc32c)
         before = self._draft.read(name) if name in self._draft else b""
         if before[: len(data)] != data:  # Kafka overwrites an existing file, and keeps bytes after the new end
