@@ -123,6 +123,13 @@ def states_after(before: Mapping[str, FileState | None], steps: Sequence[StagedS
     return after
 
 
+def half_renamed(steps: Sequence[StagedStep], current: Mapping[str, FileState | None]) -> list[str]:
+    """Return the old names of files that have both names of a rename: btrfs may have logged the new one, and not that
+    the old one is gone, when the machine died. Another rename would do nothing (rename(2))."""
+    both = ((step.path, current.get(step.path), current.get(step.to)) for step in steps if isinstance(step, Rename))
+    return [name for name, old, new in both if old is not None and new is not None and old.ino == new.ino]
+
+
 def find_steps_done(
     before: Mapping[str, FileState | None], steps: Sequence[StagedStep], current: Mapping[str, FileState | None]
 ) -> int | None:

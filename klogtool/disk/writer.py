@@ -57,7 +57,7 @@ from klogtool.disk.putting import put
 from klogtool.disk.space import check_space
 from klogtool.disk.spooling import Laid, check_laid
 from klogtool.disk.staging import room_needed, stage, staged_in_place
-from klogtool.disk.states import Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done
+from klogtool.disk.states import Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done, half_renamed
 from klogtool.disk.undo import check_room, check_untouched, undo_steps
 from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
@@ -304,16 +304,21 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
 def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord:
     record.check_folders()
     current = {name: find_state(os.path.join(record.path, name)) for name in record.before}
-    done = find_steps_done(record.states_before, record.steps, current)
+    halves = half_renamed(record.steps, current)
+    done = find_steps_done(record.states_before, record.steps, {**current, **dict.fromkeys(halves)})
     if done is None:
         raise _cannot_finish(record.path)
+    for name in halves:
+        disk.delete(os.path.join(record.path, name))
     _do_steps(disk, record, done, steps)
     return replace(record, after=_checked_after(record))
 
 
 def _cannot_finish(path: str) -> Refused:
     return Refused(
-        "somebody else changed files since the run was cut short, so it cannot be finished: undo it", path=path
+        "since the run was cut short, somebody else changed files, or the file system lost some of its changes, so it "
+        "cannot be finished: undo it",
+        path=path,
     )
 
 

@@ -28,6 +28,15 @@ from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, discard, resume, undo
 
 QUICK = ("all kinds of steps", "folders are renamed", "delete-records", "free", "truncate, then roll")
+RENAMING = (
+    "all kinds of steps",
+    "truncate",
+    "truncate to a new start",
+    "retain",
+    "delete-records",
+    "compact",
+    "recover",
+)
 KILLS = 3  # of a run whose undo and resuming are interrupted, too
 
 
@@ -260,6 +269,23 @@ def test_an_undo_whose_second_name_came_before_a_step_was_lost(box: pathlib.Path
             told(scene.check_undo, f"after {n} calls")
             tried += 1
     assert tried > 1
+
+
+@pytest.mark.parametrize("work", RENAMING)
+def test_a_rename_of_which_both_names_are_left(box: pathlib.Path, work: str) -> None:
+    """btrfs may have logged the new name, and not that the old one is gone. rename(2) does nothing then."""
+    scene, tried = Scene(box, WORKS[work]), 0
+    for n, change in enumerate(scene.states.changes):
+        gone = {folder: name for folder, name, inode in change.names if inode is None}
+        came = [(folder, name) for folder, name, inode in change.names if inode is not None]
+        for folder, name in came if change.verb == "rename" else ():
+            for check in (scene.check_undo, scene.check_resume):
+                scene.put(scene.states.dead(n + 1, "nothing"))
+                for new in scene.log_dir.rglob(name) if folder in gone else ():
+                    new.with_name(gone[folder]).hardlink_to(new)
+                    told(check, f"after {n + 1} calls")
+                    tried += 1
+    assert tried
 
 
 @pytest.mark.nightly

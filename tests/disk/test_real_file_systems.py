@@ -36,7 +36,7 @@ class RealScene(Scene):
         return Disk()
 
     def check_resume(self) -> None:
-        """Finished, or, on btrfs, refused: it may log the new name of a rename and not that the old one is gone, which
+        """Finished, or, on btrfs, refused: of names in one folder it may have later changes without an earlier one, which
         looks like somebody's change. Then undo gives all back."""
         try:
             super().check_resume()
