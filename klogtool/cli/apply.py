@@ -11,7 +11,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.show import Screen
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.undo import find_entries, only_one
-from klogtool.cli.writing import PlanShow, apply_plans, note_if_interrupted, words
+from klogtool.cli.writing import PlanShow, apply_plans, command_on, note_if_interrupted
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
@@ -88,7 +88,7 @@ def _resume(paths: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()
-        go_on, back = words("apply --resume", entry), words("undo", entry)
+        go_on, back = command_on("apply --resume", entry), command_on("undo", entry)
         with note_if_interrupted(lambda: f"{far_text(steps)}; to finish it: {go_on}; to take it back: {back}"):
             done = resume(entry, steps=steps)
         show.applied(done)

@@ -23,9 +23,10 @@ from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.cli.writing import PlanShow, Writing, head_of, save_plans
+from klogtool.cli.writing import PlanShow, Writing, command_on, head_of, save_plans
 from klogtool.disk.facts import check_saving_place
-from klogtool.disk.given_up import walk_given_up
+from klogtool.disk.given_up import walk_cut_short, walk_given_up
+from klogtool.disk.manifest import Progress
 from klogtool.doctor.absent import check_log_dirs, is_empty_folder
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.causes import NoteCause, offsets_in
@@ -125,10 +126,10 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
       klogtool doctor /data/kafka-1 /data/kafka-2
       klogtool doctor LOGDIR --fix --plan-out plan.json
 
-    Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already; 2
-    wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused, or the file of --html exists; 4 a
-    log dir or page could not be read. With --fail-on loss, for an init container: 0 the broker starts and loses
-    nothing, or all log dirs are empty folders; 1 it loses something, or refuses to start.
+    Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already, or
+    a run of klogtool was cut short; 2 wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused,
+    or the file of --html exists; 4 a log dir or page could not be read. With --fail-on loss, for an init container: 0
+    the broker starts and loses nothing, or all log dirs are empty folders; 1 it loses something, or refuses to start.
     """
     if not question.page:
         paths = paths or question.circumstances.log_dirs
@@ -156,9 +157,12 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         fit, unfit = without_unfit(question.circumstances)
         how = Examination(fit, question.quick, reading.jobs, progress, root, controllers, tier, unfit)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
-    diagnoses = [replace(one, notes=(*one.notes, *_walk_given_up(one.log_dirs))) for one in diagnoses]
+    cut_short = tuple(_walk_cut_short(paths))
+    more = (*cut_short, *_walk_given_up(paths))
+    diagnoses = [replace(one, notes=(*one.notes, *more)) for one in diagnoses]
     by_loss = question.fail_on == LOSS
-    is_fine = all(one.is_known and (one.starts is Starts.YES if by_loss else one.is_silent) for one in diagnoses)
+    are_fine = (one.is_known and (one.starts is Starts.YES if by_loss else one.is_silent) for one in diagnoses)
+    is_fine = not cut_short and all(are_fine)
     status = DONE if is_fine else FOUND
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
     if question.fix:
@@ -180,6 +184,15 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             show.text(diagnosis_text(diagnoses[0]))
         show.close()
     return status
+
+
+def _walk_cut_short(log_dirs: Sequence[str]) -> Iterator[Reason]:
+    """Yield a note for each run that may go on in a log dir: who starts a broker before cannot undo it any more."""
+    for log_dir in log_dirs:
+        for entry, progress in walk_cut_short(log_dir):
+            cause = NoteCause.CUT_SHORT if progress is Progress.STAGED else NoteCause.UNDO_CUT_SHORT
+            finish, back = command_on("apply --resume", entry), command_on("undo", entry)
+            yield cause(log_dir=log_dir, run=entry.id, finish=finish, back=back)
 
 
 def _walk_given_up(log_dirs: Sequence[str]) -> Iterator[Reason]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.cli import commands, options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import note_if_interrupted, words
+from klogtool.cli.writing import command_on, note_if_interrupted
 from klogtool.disk.journal import Entry, find_journals, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_undo, discard, undo
@@ -84,7 +84,7 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
     left = list(entries)
 
     def unfinished() -> str:
-        again = "; then: ".join(words("undo", entry) for entry in reversed(left))
+        again = "; then: ".join(command_on("undo", entry) for entry in reversed(left))
         return f"undo is not finished; run it again: {again}"
 
     while left:
@@ -98,7 +98,7 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
 
 def _discard(show: Show, entry: Entry) -> None:
     run = run_of(entry)
-    with note_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
+    with note_if_interrupted(lambda: f"not everything is freed; run it again: {command_on('undo --discard', entry)}"):
         discard(entry)
     show.row(replace(run, type="discarded", state="discarded"))
     show.line(f"Discarded: {run.words()}; {count_text(run.bytes_held, 'byte')} freed")

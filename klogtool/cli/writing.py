@@ -52,8 +52,7 @@ from klogtool.render.plans import (
 )
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
-from klogtool.render.words import in_words
-from klogtool.render.words import words as sentence
+from klogtool.render.words import in_words, words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -215,7 +214,7 @@ class PlanShow(Show):
     def __init__(self, command: str, screen: Screen, face: PlanFace = PLAIN) -> None:
         super().__init__(command, screen, face.refusal_of)
         self.face, self.has_steps = face, False
-        self._kept = KeptPlans(sentence)
+        self._kept = KeptPlans(words)
         self._is_kept = isinstance(screen, Writing) and screen.keeps_plans
         self._digest = Digest(is_whole=screen.verbose)
 
@@ -230,7 +229,7 @@ class PlanShow(Show):
         if self._is_kept:
             self._kept.keep(plan)
         if self.json:
-            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_row(sentence))
+            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_row(words))
             for answer in self.face.answers_of(plan):
                 row = {"type": "answer", "command": self.command, **in_words(answer)}
                 self.row({**row, "kafka": plan.question.circumstances.kafka})
@@ -240,7 +239,7 @@ class PlanShow(Show):
             is_about_all = plan.result is None or isinstance(plan.result, MarkedClean)
             rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
             skipped = plan.result.skipped if isinstance(plan.result, LeftAlone) else None
-            brief = self.face.brief_of(plan) if skipped is None else sentence(skipped)
+            brief = self.face.brief_of(plan) if skipped is None else words(skipped)
             self._digest.add(self._paragraph(plan), rank, None if is_loud or is_about_all else brief)
             self.face.totals.add(plan, is_loud=is_loud)
 
@@ -264,10 +263,10 @@ class PlanShow(Show):
 
     def applied(self, entry: Entry) -> None:
         """Say that it was done, and how to undo it."""
-        how, held = words("undo", entry), entry.held_bytes()
+        how, held = command_on("undo", entry), entry.held_bytes()
         self.row({"type": "applied", "id": entry.id, "journal": entry.journal, "bytes_held": held, "undo": how})
         self.line(f"Done. {held:,} bytes are held for undo. To take it back: {how}")
-        self.line(f"To give up undo and free them: {words('undo --discard', entry)}")
+        self.line(f"To give up undo and free them: {command_on('undo --discard', entry)}")
 
 
 def status_of_losses(plan: Plan) -> int:
@@ -300,7 +299,7 @@ def log_bytes(plan: Plan) -> int:
     return sum(fact.size for fact in plan.facts if fact.path.endswith(".log"))
 
 
-def words(command: str, entry: Entry) -> str:
+def command_on(command: str, entry: Entry) -> str:
     """Return a command line about an entry that works in any folder."""
     return f"klogtool {command} {entry.id} --journal {quoted(entry.journal)}"
 
@@ -426,14 +425,16 @@ def note_if_cut_short(run: InPlace) -> Iterator[None]:
         if run.begun:
             note(f"klogtool: interrupted: {far_text(run.steps)}")
         elif run.entries:
-            note(f"klogtool: interrupted, but everything is done; to take it back: {words('undo', run.entries[0])}")
+            note(
+                f"klogtool: interrupted, but everything is done; to take it back: {command_on('undo', run.entries[0])}"
+            )
         else:
             note(f"klogtool: {NOTHING_DONE}")
         raise
     finally:
         for entry in run.entries if run.begun else ():
-            note(f"klogtool: interrupted; to take back what was done: {words('undo', entry)}")
-            note(f"To finish it: {words('apply --resume', entry)}")
+            note(f"klogtool: interrupted; to take back what was done: {command_on('undo', entry)}")
+            note(f"To finish it: {command_on('apply --resume', entry)}")
 
 
 @contextmanager

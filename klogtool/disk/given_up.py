@@ -1,5 +1,5 @@
-"""Missing records that somebody gave up: a run lowered the lines of checkpoints that showed them, or removed the bytes
-or files that did.
+"""What the doctor tells of a journal: runs that were cut short, and missing records that somebody gave up, as a run
+lowered the lines of checkpoints that showed them, or removed the bytes or files that did.
 
 The journal still has these lines, and what the run's plan said, so the doctor says it until the run is undone or
 discarded.
@@ -32,6 +32,18 @@ class GivenUp(Struct, frozen=True):
     ranges: tuple[tuple[int, int], ...]
     run: Entry
     lowered: bool
+
+
+def walk_cut_short(log_dir: str) -> Iterator[tuple[Entry, Progress]]:
+    """Yield the runs over a log dir that have changed some files, and neither finished nor were undone, as long as
+    nobody cuts them short. A broker that starts before their end changes what they are about."""
+    with suppress(KlogError):
+        journal = journal_of(os.path.realpath(log_dir))
+        for entry in walk_entries(journal) if os.path.isdir(journal) else ():
+            with suppress(KlogError):
+                progress = entry.progress()
+                if progress in (Progress.STAGED, Progress.UNDOING):
+                    yield entry, progress
 
 
 def walk_given_up(log_dir: str) -> Iterator[GivenUp]:

@@ -36,8 +36,8 @@ class RealScene(Scene):
         return Disk()
 
     def check_resume(self) -> None:
-        """Finished, or, on btrfs, refused: of names in one folder it may have later changes without an earlier one, which
-        looks like somebody's change. Then undo gives all back."""
+        """Finished, or, on btrfs, refused: of names in one folder it may have a later change without an earlier one,
+        which looks like the work of somebody else. Then undo gives all back."""
         try:
             super().check_resume()
         except Refused:

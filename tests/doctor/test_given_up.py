@@ -14,8 +14,13 @@ import pytest
 from asking_doctor import asked, wounded
 from damage import frames_of
 from loading import segment
+from msgspec.structs import replace
 from running import FIXTURES, run_here
 from startup import SCENARIOS, Scenario
+
+from klogtool.disk.disk import Disk
+from klogtool.disk.journal import save_manifest, walk_entries
+from klogtool.disk.manifest import Progress
 
 
 def notes(disks: pathlib.Path, scenario: Scenario) -> list[str]:
@@ -41,6 +46,32 @@ def test_what_was_given_up_is_told(tmp_path: pathlib.Path, way: str) -> None:
     forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
     assert run_here(shlex.split(forgets) if way == "discarded" else ["undo", "d1"], disks).status == 0
     assert notes(disks, scenario) == []
+
+
+@pytest.mark.parametrize(
+    ("progress", "goes_on"), [(Progress.STAGED, ["apply --resume", "undo"]), (Progress.UNDOING, ["undo"])]
+)
+def test_a_run_that_was_cut_short_is_told_before_a_broker_starts(
+    tmp_path: pathlib.Path, progress: Progress, goes_on: list[str]
+) -> None:
+    scenario = SCENARIOS["3 directory.id missing"]
+    disks = wounded(scenario, tmp_path / "disks")
+    assert run_here(["roll", "d1/t-0", "--force", "--apply", "--now", "1800000000000"], disks).status == 0
+    (entry,) = walk_entries(str(disks / "d1.klogtool"))
+    manifest = entry.manifest()
+    assert manifest is not None
+    words = ["doctor", *scenario.log_dirs, "--now", "1800000000000", "--fail-on", "loss"]
+    assert run_here(words, disks).status == 0
+    save_manifest(Disk(), entry, replace(manifest, progress=progress))
+    done = run_here([*words, "--format", "json"], disks)
+    (verdict,) = (row for line in done.out.splitlines() if (row := json.loads(line))["type"] == "verdict")
+    (note,) = (note for note in verdict["notes"] if "cut short" in note)
+    assert done.status == 1
+    assert entry.id in note
+    assert re.findall(r"klogtool ([a-z -]+) [0-9a-f]{12}-\d --journal", note) == goes_on
+    (back,) = re.findall(r"klogtool (undo \S+ --journal \S+)", note)
+    assert run_here(shlex.split(back), disks).status == 0
+    assert run_here(words, disks).status == 0
 
 
 def lacking(disks: pathlib.Path) -> list[str]:
