@@ -22,6 +22,7 @@ from klogtool.quorum.election import Election
 CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
 TOPIC = ("TopicRecord", 0, {"name": "orders", "topicId": "kAhN5UfKTXmouKliDVLmuw"})
 NOTHING = ("NoOpRecord", 0, {})
+BEGIN = ("BeginTransactionRecord", 0, {"name": "CreateTopics"})
 
 
 def cures_of(election: Election) -> tuple[str, ...]:

@@ -326,7 +326,8 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         yield Ahead(view.path, What.METADATA_BEHIND, detail, first, last, cure=cure, severity=severity)
     if (apart := election.apart) is not None:
         detail = VoterCause.TWO_LOGS(better=apart.better, other=apart.other, offset=apart.offset, epoch=apart.epoch)
-        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=AdviceCause.ONE_OF_TWO())
+        mixes = view.outlook.seat.mixes
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=AdviceCause.ONE_OF_TWO(), may_end=mixes)
     if (
         not (is_empty or first is not None)
         and not own.log.position.end_offset

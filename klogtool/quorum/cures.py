@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.causes import Text
+from klogtool.causes import Reason, Text
+from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.causes import QuorumCure
@@ -142,14 +143,23 @@ def _one_of_two_logs(election: Election) -> Iterator[Text]:
 
 
 def _who_tells(election: Election) -> Iterator[Text]:
-    """Yield how each of those forgets its leader that would tell a node that it leads an epoch which it does not know.
-    The epoch and the vote stay: without them, the next leader could take an epoch that another one had."""
+    """Yield how each of those forgets its leader that would tell a node that it leads an epoch which it does not
+    know."""
     forgetful = {seat.controller.node_id for seat in election.seats if seat.forgot}
     for seat in election.seats:
         state = seat.controller.quorum_state
         if state is not None and state.leader_id in forgetful - {seat.controller.node_id}:
-            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield edit(_state(seat), [command], CureRemark.FORGOT_IT_LED(node_id=state.leader_id))
+            yield _no_leader(seat, state, CureRemark.FORGOT_IT_LED(node_id=state.leader_id))
+
+
+def _no_leader(seat: Seat, state: QuorumState, remark: Reason) -> Text:
+    """Write that a controller knows no leader. The epoch and the vote stay: without them, the next leader could take an
+    epoch that another one had. But with a vote for itself, and no leader, it starts as a candidate of that epoch
+    (QuorumState.initialize)."""
+    commands = [rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/']
+    if state.voted_id == seat.controller.node_id:
+        commands.append(rf's/"votedId":\s*{state.voted_id}\b/"votedId":-1/')
+    return edit(_state(seat), commands, remark)
 
 
 def _one_leader(election: Election) -> Iterator[Text]:
@@ -162,8 +172,7 @@ def _one_leader(election: Election) -> Iterator[Text]:
         if state.leader_id == seat.controller.node_id:
             yield _state_again(seat, election)
         else:
-            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
+            yield _no_leader(seat, state, CureRemark.NEW_ELECTION())
 
 
 def _no_strange_leader(election: Election) -> Iterator[Text]:
@@ -171,8 +180,7 @@ def _no_strange_leader(election: Election) -> Iterator[Text]:
     for seat in election.seats:
         state = seat.controller.quorum_state
         if (seat.misleads or seat.resigns) and state is not None:
-            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
+            yield _no_leader(seat, state, CureRemark.NEW_ELECTION())
 
 
 def _same_voters(election: Election) -> Iterator[Text]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
 from klogtool.quorum.metadata_copies import CopiesApart, CopyTail, compare
 from klogtool.quorum.settings import is_name, is_same_host
+
+Differences: TypeAlias = Mapping[str, CopiesApart | CopyTail | None]
 
 
 class ElectionOutcome(Enum):
@@ -121,7 +124,8 @@ class Seat(Struct, frozen=True):
     whether one that is here tells it of another leader of its epoch as soon as both are up. misleads: whether it tells
     another one that is here of a leader whose address nobody knows; misled: whether it may be told so, and end.
     resigns: whether it led before its start, and tells so one that is here and does not know its address;
-    hears_resigned: whether it may be told so, and end once.
+    hears_resigned: whether it may be told so, and end once. mixes: whether it may fetch what goes on in another log
+    than its own: it may end when it replays that (QuorumController).
 
     lacks: the offsets (first, last) of the most complete copy that its own copy does not have; None if it has all, or
     is no copy of this cluster. lacks_records: how many records of metadata that is; None if they cannot be counted."""
@@ -138,6 +142,7 @@ class Seat(Struct, frozen=True):
     misled: bool = False
     resigns: bool = False
     hears_resigned: bool = False
+    mixes: bool = False
     lacks: tuple[int, int] | None = None
     lacks_records: int | None = 0
 
@@ -264,8 +269,12 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
     lowest = min((controller.log.position for controller in leaders), default=top)
-    differences = {} if best is None else _differences(best, seats)
+    differences: Differences = {} if best is None else _differences(best, seats)
     seats = seats if best is None else tuple(_with_lacks(seat, best, differences) for seat in seats)
+    seats = tuple(
+        replace(seat, mixes=seat.starts and any(_mixes(seat.controller, leader, differences) for leader in leaders))
+        for seat in seats
+    )
     lost, lost_records = (None, 0) if best is None else _lost(best, leaders, differences)
     damaged = any(not controller.log.is_whole for controller in controllers)
     apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
@@ -273,10 +282,12 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(eligible, seats)
     causes += [ElectionCause.SETTINGS_DIFFER] * _settings_differ(seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
-    outcome = _outcome(eligible, seats, is_sure=bool(sure))
-    is_refused = any(seat.controller.replay_refusal is not None for seat in eligible)
-    causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
+    outcome = _outcome(eligible, seats, differences, is_sure=bool(sure))
+    decided_by = eligible if outcome is ElectionOutcome.ELECTED or not sure else seats
+    is_refused = any(seat.controller.replay_refusal is not None for seat in decided_by)
+    causes += [ElectionCause.REPLAY_REFUSED] * is_refused
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
+    causes += [ElectionCause.STALE_CANDIDATE] * (bool(sure) and any(seat.is_stale and seat.starts for seat in seats))
     causes += [ElectionCause.STRANGE_LEADER] * (bool(sure) and any(seat.misleads for seat in seats))
     causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
@@ -314,28 +325,41 @@ def _gone(seats: Sequence[Seat]) -> GoneMetadata | None:
     return GoneMetadata(end, furthest.log.reached - 1, furthest.path, furthest.log.reached_by)
 
 
-def _outcome(eligible: Sequence[Seat], seats: Sequence[Seat], *, is_sure: bool) -> ElectionOutcome:
+def _outcome(
+    eligible: Sequence[Seat], seats: Sequence[Seat], differences: Differences, *, is_sure: bool
+) -> ElectionOutcome:
     """Return what comes of an election that one of these wins. Who cannot replay its log ends before it leads: all
     records are committed by then (KafkaRaftClient.maybeFireLeaderChange)."""
     if all(seat.controller.replay_refusal is not None for seat in eligible):
         return ElectionOutcome.NEVER
-    if is_sure and all(_keeps_majority(seat, seats) for seat in eligible):
+    if is_sure and all(_keeps_majority(seat, seats, differences) for seat in eligible):
         return ElectionOutcome.ELECTED
     return ElectionOutcome.UNKNOWN
 
 
-def _keeps_majority(seat: Seat, seats: Sequence[Seat]) -> bool:
-    """Return whether it goes on to lead when those have ended that do not replay what is committed then."""
-    if seat.controller.replay_refusal is not None:
+def _keeps_majority(seat: Seat, seats: Sequence[Seat], differences: Differences) -> bool:
+    """Return whether it goes on to lead when those have ended that do not replay what is committed then, or may not."""
+    leader = seat.controller
+    if leader.replay_refusal is not None:
         return False
-    if all(other.controller.replay_refusal is None for other in seats):
-        return True
-    staying = [other for other in seats if _replays_as_follower(other.controller, seat.controller)]
-    return len(_votes_for(seat, staying)) > len(voters_of(seat.controller) or ()) // 2
+    gone = [one for one in seats if _mixes(one.controller, leader, differences) or not _replays_under(one, seat)]
+    voters = voters_of(leader) or ()
+    staying = [one for one in seats if one.starts and one not in gone and _why_no_voter(one.controller, voters) is None]
+    return not gone or len(staying) > len(voters) // 2
 
 
-def _replays_as_follower(controller: Controller, leader: Controller) -> bool:
+def _mixes(controller: Controller, leader: Controller, differences: Differences) -> bool:
+    """Return whether it fetches from this leader what goes on in another log than its own: Kafka compares epochs and
+    offsets only, and cuts nothing. A record that does not fit to what it has ends it (QuorumController)."""
+    if controller is leader or not controller.log.position.end_offset or not leader.log.position.end_offset:
+        return False
+    of_other_log = [isinstance(differences.get(one.path), CopiesApart) for one in (controller, leader)]
+    return of_other_log[0] != of_other_log[1]
+
+
+def _replays_under(seat: Seat, leading: Seat) -> bool:
     """Return whether it replays its log, or that of a leader which cuts away what it cannot replay."""
+    controller, leader = seat.controller, leading.controller
     refusal = controller.replay_refusal
     if refusal is None:
         return True
@@ -351,7 +375,7 @@ def _is_usable(seat: Seat) -> bool:
     return seat.why_not is not ElectionCause.OTHER_CLUSTER and log.problem is None and log.snapshot_problem is None
 
 
-def _differences(best: Controller, seats: Sequence[Seat]) -> dict[str, CopiesApart | CopyTail | None]:
+def _differences(best: Controller, seats: Sequence[Seat]) -> Differences:
     """Return how the copies of this cluster differ from the best one, by path: None if they are its beginning."""
     others = [seat.controller for seat in seats if _is_usable(seat) and seat.controller is not best]
     copies = [other.path for other in others if other.path and other.log.position.end_offset]
@@ -359,7 +383,7 @@ def _differences(best: Controller, seats: Sequence[Seat]) -> dict[str, CopiesApa
 
 
 def _lost(
-    best: Controller, leaders: Sequence[Controller], differences: Mapping[str, CopiesApart | CopyTail | None]
+    best: Controller, leaders: Sequence[Controller], differences: Differences
 ) -> tuple[tuple[int, int] | None, int | None]:
     """Return the offsets of the best copy that one of these leaders lacks, and how many records of metadata that is. It
     lacks what is after its end, or after the batch from which on it has those of another epoch."""
@@ -369,7 +393,7 @@ def _lost(
     return (None, 0) if records == 0 else ((first, end - 1), records)
 
 
-def _with_lacks(seat: Seat, best: Controller, differences: Mapping[str, CopiesApart | CopyTail | None]) -> Seat:
+def _with_lacks(seat: Seat, best: Controller, differences: Differences) -> Seat:
     controller, end = seat.controller, best.log.position.end_offset
     difference = differences.get(controller.path)
     first = difference.offset if isinstance(difference, CopiesApart) else _common_end(controller, difference)

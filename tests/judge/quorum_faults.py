@@ -15,6 +15,7 @@ from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.kraft_snapshot import Voter, build_snapshot
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
 from klogtool.format.uuids import parse_uuid
+from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.partition import Partition
 from klogtool.quorum.controllers import MetadataLog, read_controller, read_metadata_log
 
@@ -23,6 +24,7 @@ from .nodes import Nodes
 Fault = Callable[[Nodes, int, random.Random], None]
 ANOTHER_ID = "kAhN5UfKTXmouKliDVLmuw"
 ANOTHER_CLUSTER = "AmugKK5HRqOZ6ob2pMJQaw"
+NO_OP = 20  # the type of a NoOpRecord
 
 
 def log_of(nodes: Nodes, node: int) -> MetadataLog:
@@ -142,6 +144,20 @@ def flip_bit(nodes: Nodes, node: int, rng: random.Random) -> None:
     data = bytearray(path.read_bytes())
     data[rng.randrange(len(data) // 2, len(data))] ^= 1 << rng.randrange(8)
     path.write_bytes(data)
+
+
+def damage_nothing(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """The first record that changes nothing is damaged."""
+    segment = Partition(str(nodes.metadata(node))).segments[-1]
+    first = next(batch for batch in segment.batches() if _changes_nothing(batch))
+    with Path(segment.path).open("r+b") as file:
+        file.seek(first.position + first.size - 1)
+        file.write(b"~")
+
+
+def _changes_nothing(batch: RecordBatch | Message) -> bool:
+    values = [] if not isinstance(batch, RecordBatch) or batch.is_control else [one.value for one in batch.records()]
+    return bool(values) and all(value is not None and value[1] == NO_OP for value in values)
 
 
 def zeros_behind(nodes: Nodes, node: int, rng: random.Random) -> None:

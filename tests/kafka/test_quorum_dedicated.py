@@ -11,15 +11,31 @@ from __future__ import annotations
 
 import pathlib
 import random
+import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from judge.quorum_faults import empty_log, lose_directory_id
+from judge.nodes import CLUSTER, METADATA
+from judge.quorum_faults import (
+    another_cluster,
+    another_node_id,
+    append_records,
+    damage_nothing,
+    edit_identity,
+    empty_log,
+    log_of,
+    lose_directory_id,
+    newer_snapshot,
+    zeros_behind,
+)
+from quorums import BEGIN, new_topic
 from running import run_here
 
 from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.quorum.metadata_copies import CopiesApart, compare
 
 from .dedicated import Dedicated, can_listen, dedicated, run_lines
 from .kafka import scratch_folder
@@ -28,6 +44,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
 RELEASES = ("4.3.1", "3.9.2", "4.4.0")
 PASTED = r"^  ((?:rm|sed) .*)$"
+LOST = ("--standalone", "--destroyed", "2", "--destroyed", "3", "--accept-loss")
+CHANCE = random.Random(13)
 SNAPSHOTS = "metadata.log.max.snapshot.interval.ms"
 
 
@@ -351,3 +369,199 @@ def test_the_lines_that_are_printed_are_typed(change: Callable[[Dedicated], None
         cluster.start(*cluster.founders)
         (leader,) = cluster.leaders()
         check(cluster, before, leader)
+
+
+def opened_a_transaction(cluster: Dedicated) -> None:
+    append_records(cluster.nodes, 1, BEGIN, new_topic(500))
+
+
+def has_zeros_behind(cluster: Dedicated) -> None:
+    zeros_behind(cluster.nodes, 1, CHANCE)
+
+
+def has_a_snapshot_ahead(cluster: Dedicated) -> None:
+    newer_snapshot(cluster.nodes, 1, CHANCE)
+
+
+def is_damaged(cluster: Dedicated) -> None:
+    """It is salvaged, as is said."""
+    damage_nothing(cluster.nodes, 1, CHANCE)
+    metadata = cluster.nodes.metadata(1)
+    told = klogtool(cluster, cluster.nodes.disk(1), *LOST, status=3)
+    assert f"klogtool salvage {metadata} --output DIR" in told
+    assert run_here(["salvage", str(metadata), "--output", "salvaged"], cluster.work).status == 1
+    metadata.rename(cluster.work / "damaged")
+    (cluster.work / "salvaged").rename(metadata)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize(
+    "change",
+    [opened_a_transaction, has_zeros_behind, has_a_snapshot_ahead, is_damaged],
+    ids=lambda one: one.__name__,
+)
+def test_the_only_copy_that_is_left(change: Callable[[Dedicated], None], version: str, folder: Path) -> None:
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        for node in (2, 3):
+            cluster.lose(node)
+        change(cluster)
+        klogtool(cluster, cluster.nodes.disk(1), *LOST, "--apply")
+        cluster.start(1)
+        check_with_others(cluster, before)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_the_log_of_the_only_controller_is_salvaged(version: str, folder: Path) -> None:
+    """By the doctor's first option."""
+    with dedicated(version, 3, folder, founders=1) as cluster:
+        before = begin(cluster)
+        end = log_of(cluster.nodes, 1).position
+        damage_nothing(cluster.nodes, 1, CHANCE)
+        words = ["doctor", str(cluster.nodes.disk(1)), "--kafka", version, "--fix", "--option", "1"]
+        run_here([*words, "--plan-out", "plan.json"], folder)
+        done = run_here(["apply", "plan.json"], folder)
+        assert (done.status in (0, 1), "salvage" in done.out.decode()) == (True, True), done.err  # 1: a batch is lost
+        assert log_of(cluster.nodes, 1).position == end
+        cluster.start(1)
+        check_with_others(cluster, before)
+
+
+def all_disks(cluster: Dedicated) -> list[Path]:
+    return [cluster.nodes.disk(n) for n in cluster.founders]
+
+
+def type_all_lines(cluster: Dedicated) -> None:
+    """And those that are printed when they have been typed."""
+    files = settings_of(cluster, *cluster.founders)
+    for _ in range(2):
+        run_lines(
+            run_here(["quorum", *map(str, all_disks(cluster)), *files], cluster.work).out.decode(), PASTED, cluster.work
+        )
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_node_ids_are_written_back(version: str, folder: Path) -> None:
+    """Two nodes got other ones, in their settings and on their disks."""
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        for node in (2, 3):
+            another_node_id(cluster.nodes, node, CHANCE)
+        told = klogtool(cluster, *all_disks(cluster), *settings_of(cluster, *cluster.founders), status=1)
+        for node in (2, 3):
+            meta = cluster.nodes.disk(node) / "meta.properties"
+            assert f"set node.id={node} again, in the settings and in {meta}" in told
+            edit_identity(cluster.nodes, node, "node.id", str(node))
+            cluster.nodes.settings[node]["node.id"] = str(node)
+        type_all_lines(cluster)
+        cluster.start(*cluster.founders)
+        (leader,) = cluster.leaders()
+        check(cluster, before, leader)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_cluster_id_is_written_back(version: str, folder: Path) -> None:
+    """Of one node; another one is away, and comes back later."""
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        cluster.lose(3)
+        another_cluster(cluster.nodes, 2, CHANCE)
+        told = klogtool(cluster, cluster.nodes.disk(1), cluster.nodes.disk(2), cluster.broker_copy, status=1)
+        meta = cluster.nodes.disk(2) / "meta.properties"
+        assert f"look at cluster.id in {meta}: it is of another cluster" in told
+        edit_identity(cluster.nodes, 2, "cluster.id", CLUSTER)
+        cluster.start(1, 2)
+        cluster.leaders()
+        (folder / "gone-3").rename(cluster.nodes.disk(3))
+        cluster.start(3)
+        (leader,) = cluster.leaders()
+        check(cluster, before, leader)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_those_with_other_voters_start_once_the_best_one_leads(version: str, folder: Path) -> None:
+    """They were taken for lost when node 1 became the only voter."""
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        for node in (2, 3):
+            cluster.lose(node)
+        klogtool(cluster, cluster.nodes.disk(1), *LOST, "--apply")
+        for node in (2, 3):
+            (folder / f"gone-{node}").rename(cluster.nodes.disk(node))
+        told = klogtool(cluster, *all_disks(cluster), status=1)
+        assert (
+            f"start the controller of {cluster.nodes.disk(1)} first, and those with other voters once it leads" in told
+        )
+        cluster.start(1)
+        cluster.settle(1)
+        cluster.join(1, 2, 3)
+        check(cluster, before)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_listeners_are_as_before_and_change_one_after_the_other(version: str, folder: Path) -> None:
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        old, new = cluster.addresses, {n: f"127.0.0.1:{cluster.module.free_port()}" for n in cluster.founders}
+        cluster.move_to(new)
+        told = klogtool(cluster, *all_disks(cluster), *settings_of(cluster, *cluster.founders), status=1)
+        advice = (
+            "start them with the listeners in the voters' record; when there is a leader, change one after the other"
+        )
+        assert advice in told
+        cluster.move_to(old)
+        cluster.start(*cluster.founders)
+        for node in cluster.founders:
+            cluster.leaders()
+            cluster.stop(node)
+            cluster.move_to(cluster.addresses | {node: new[node]})
+            cluster.start(node)
+            wait_for_its_address(cluster, node)
+        (leader,) = cluster.leaders()
+        check(cluster, before, leader)
+        assert {endpoint.address for one in voters_now(cluster) for endpoint in one.endpoints} == {*new.values()}
+
+
+def voters_now(cluster: Dedicated) -> Sequence[Voter]:
+    return log_of(cluster.nodes, 1).quorum.voters or ()
+
+
+def wait_for_its_address(cluster: Dedicated, node: int) -> None:
+    """Until the leader has it in the record of voters."""
+    end = time.monotonic() + 60
+    while cluster.addresses[node] not in cluster.quorum(cluster.leaders()[0], "describe", "--status"):
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_of_two_logs_that_of_the_cluster_is_kept(version: str, folder: Path) -> None:
+    """Nodes 2 and 3 were formatted with their old ids, and lived without node 1."""
+    with dedicated(version, 3, folder) as cluster:
+        before = begin(cluster)
+        own = cluster.nodes.disk(1)
+        while not all(isinstance(compare(str(own), str(cluster.nodes.disk(n))), CopiesApart) for n in (2, 3)):
+            begin_anew(cluster, 2, 3)  # in the same epochs, most often
+        advice = r"find out whether the copy of (\S+) or (\S+) is the cluster's; start the other controller only with"
+        disks = all_disks(cluster)
+        while found := re.search(advice, run_here(["quorum", *map(str, disks)], folder).out.decode()):
+            (other,) = {*map(Path, found.groups())} - {own}
+            shutil.rmtree(other / METADATA)
+            (other / METADATA).mkdir()
+        assert [any((cluster.nodes.metadata(n)).iterdir()) for n in (1, 2, 3)] == [True, False, False]
+        type_all_lines(cluster)
+        cluster.start(1, 2, 3)
+        time.sleep(2)
+        cluster.again()
+        (leader,) = cluster.leaders()
+        check(cluster, before, leader)
+
+
+def begin_anew(cluster: Dedicated, *nodes: int) -> None:
+    for node in nodes:
+        empty_log(cluster.nodes, node, CHANCE)
+    cluster.start(*nodes)
+    cluster.leaders()
+    end = time.monotonic() + 60
+    while not all(log_of(cluster.nodes, node).position.end_offset for node in nodes):
+        assert time.monotonic() < end
+    cluster.stop(*nodes)

@@ -188,7 +188,10 @@ def test_two_logs_are_never_taken_for_one(same: int, place: int, tmp_path: Path)
     for n, disk in enumerate(disks):
         disk.records(2 + n, message=None if n == place else NOTHING)
     election = judged(*disks)
-    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.COPIES_DIFFER,))
+    is_left = place == 0  # a majority of one log, whoever leads; else followers may end at what the leader goes on with
+    outcome = ElectionOutcome.ELECTED if is_left else ElectionOutcome.UNKNOWN
+    assert (election.outcome, election.causes) == (outcome, (ElectionCause.COPIES_DIFFER,))
+    assert {seat.mixes for seat in election.seats} == {True, not is_left}
     apart = election.apart
     assert apart is not None
     assert (apart.offset, apart.epoch, apart.better) == (2 + same, 1, election.best)
@@ -451,6 +454,17 @@ def test_who_voted_for_itself_in_the_epoch_of_its_log_ends(tmp_path: Path) -> No
     assert judged(stale, empty, settings=settings).outcome is ElectionOutcome.ELECTED
 
 
+def test_who_ends_as_a_stale_candidate_is_told_beside_others_that_elect_a_leader(tmp_path: Path) -> None:
+    """Measured, 4.3.1: one that had lost the last election ended so at an ordinary start."""
+    disks = three(tmp_path)
+    disks[0].state(1, 2, 1, voted=1)
+    election = judged(*disks)
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.STALE_CANDIDATE,))
+    (line,) = cures_of(election)
+    subprocess.run(["bash", "-c", line], check=True)
+    assert judged(*disks).is_sound
+
+
 def test_a_version_without_voters_ends_who_is_elected(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1).log(control_batch(0, 1, None), data_batch(1, 1))
     election = judged(disk, settings={1: properties(1, static(1))})
@@ -711,6 +725,20 @@ def test_the_lines_for_two_new_disks_elect_the_one_that_is_whole(place: int, tmp
     state = after.seats[0].controller.quorum_state
     assert state is not None
     assert (state.leader_id, state.leader_epoch, any(seat.forgot for seat in after.seats)) == (-1, 1, False)
+
+
+@pytest.mark.parametrize(("leader", "epoch"), [(1, 1), (2, 1), (1, 3), (2, 3)])
+def test_who_is_to_forget_a_leader_is_no_candidate_then(leader: int, epoch: int, tmp_path: Path) -> None:
+    """It voted for itself, and led or lost: without a leader that vote would make it stand in the same epoch again."""
+    disks = [
+        Disk(tmp_path, 1).voters(*THREE).records(5).state(1, leader, epoch, voted=1),
+        *(Disk(tmp_path, n) for n in (2, 3)),
+    ]
+    for line in (line for line in cures_of(judged(*disks)) if line.startswith(("sed ", "rm "))):
+        subprocess.run(["bash", "-c", line], check=True)
+    after = judged(*disks)
+    assert (leads(after), after.causes) == (("elected", (1,)), ())
+    assert not any(seat.repeats_epoch for seat in after.seats)
 
 
 def test_a_disk_without_its_identity_is_never_to_be_formatted(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from judge.quorum_faults import (
     append_records,
     append_voters,
     cut_log,
+    damage_nothing,
     directory_id_of,
     dynamic_settings,
     empty_log,
@@ -46,7 +47,7 @@ from judge.quorum_faults import (
 )
 from judge.quorums import differences_of, run_as_told, told_of
 from msgspec.structs import replace
-from quorums import TOPIC
+from quorums import BEGIN, TOPIC
 from running import run_here
 from sampling import chance
 
@@ -54,15 +55,13 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.doctor.messages import recognise
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.kraft_snapshot import Endpoint, Voter
-from klogtool.log.entries import Message, RecordBatch
-from klogtool.log.partition import Partition
+from klogtool.format.uuids import parse_uuid
 
 pytestmark = [pytest.mark.nightly, pytest.mark.shared]
 CHANCE = random.Random(7)
 VERSIONS = ("4.3.1", "3.9.2", "4.4.0")
 EVERY = os.environ.get("KLOGTOOL_EVERY_START") == "1"
 A_NIGHT = 40  # cases of the other kinds, by the seed of the run; with KLOGTOOL_EVERY_START=1 all, in some hours
-NO_OP = 20  # the type of a NoOpRecord
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,6 @@ def two_leaders_of_an_epoch(nodes: Nodes) -> None:
         (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
 
 
-BEGIN = ("BeginTransactionRecord", 0, {"name": "CreateTopics"})
 STATES = {
     "a lone combined node without its directory id": State(one("3.9.2"), each((1, lose_directory_id)), "never"),
     "a lone controller with another directory id": State(
@@ -342,11 +340,14 @@ def test_nodes_of_other_kinds_do_what_was_said(case: str, tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_lines_for_two_new_disks_are_run_and_nobody_ends(version: str, tmp_path: pathlib.Path) -> None:
-    """Node 1 takes node 2 for the leader, as after a kill; nodes 2 and 3 have new disks (hasConsistentLeader)."""
+@pytest.mark.parametrize("leader", [1, 2])
+def test_the_lines_for_two_new_disks_are_run_and_nobody_ends(leader: int, version: str, tmp_path: pathlib.Path) -> None:
+    """Node 1 led, by a vote for itself, or takes node 2 for the leader, as after a kill; nodes 2 and 3 have new disks
+    (hasConsistentLeader)."""
     nodes = lived(three(version), tmp_path)
     before = log_of(nodes, 1).position
-    state = QuorumState(1, 2, before.epoch, -1, bytes(16))
+    voted = (1, parse_uuid(directory_id_of(nodes, 1))) if leader == 1 else (-1, bytes(16))
+    state = QuorumState(1, leader, before.epoch, *voted)
     (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(state))
     for node in (2, 3):
         no_metadata(nodes, node, CHANCE)
@@ -452,11 +453,7 @@ def test_a_salvaged_log_of_a_lone_controller_is_replayed(version: str, tmp_path:
     nodes = lived(one(version, roles=ALONE), tmp_path)
     before, folder = read_cluster_metadata(str(nodes.metadata(1))), str(nodes.metadata(1))
     end = log_of(nodes, 1).position
-    segment = Partition(folder).segments[-1]
-    (first, *_) = (batch for batch in segment.batches() if _changes_nothing(batch))
-    with pathlib.Path(segment.path).open("r+b") as file:
-        file.seek(first.position + first.size - 1)
-        file.write(b"~")
+    damage_nothing(nodes, 1, CHANCE)
     assert log_of(nodes, 1).position < end
     asked = ["doctor", str(nodes.disk(1)), "--kafka", version]
     assert f"klogtool salvage {folder}" in run_here(asked, tmp_path).out.decode()
@@ -477,11 +474,7 @@ def test_the_only_copy_that_is_left_is_damaged_and_salvaged(tmp_path: pathlib.Pa
     nodes = lived(three("4.3.1"), tmp_path)
     append_records(nodes, 1, TOPIC)
     before, folder = read_cluster_metadata(str(nodes.metadata(1))), nodes.metadata(1)
-    segment = Partition(str(folder)).segments[-1]
-    (first, *_) = (batch for batch in segment.batches() if _changes_nothing(batch))
-    with pathlib.Path(segment.path).open("r+b") as file:
-        file.seek(first.position + first.size - 1)
-        file.write(b"~")
+    damage_nothing(nodes, 1, CHANCE)
     words = ["quorum", str(nodes.disk(1)), "--standalone", "--destroyed", "2", "--destroyed", "3", "--accept-loss"]
     refused = run_here([*words, "--apply"], tmp_path)
     assert (refused.status, f"klogtool salvage {folder} --output DIR" in refused.err) == (3, True)
@@ -516,8 +509,3 @@ def test_host_names_that_do_not_resolve(version: str, tmp_path: pathlib.Path) ->
     assert (truth.leader, truth.ended) == (None, {})
     (line, *_) = re.findall(r"^.*Error connecting to node controller-.*$", truth.said[1], flags=re.MULTILINE)
     assert recognise(line)[0].situation.name == "host-name-unresolved"
-
-
-def _changes_nothing(batch: RecordBatch | Message) -> bool:
-    values = [] if not isinstance(batch, RecordBatch) or batch.is_control else [one.value for one in batch.records()]
-    return bool(values) and all(value is not None and value[1] == NO_OP for value in values)

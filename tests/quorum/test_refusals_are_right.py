@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from judge.nodes import ALONE, BOTH, Kind, Nodes, lived
+from judge.nodes import ALONE, BOTH, CLUSTER, Kind, Nodes, lived
 from judge.quorum_faults import (
     ANOTHER_ID,
     another_cluster,
@@ -20,14 +20,16 @@ from judge.quorum_faults import (
     empty_log,
     flip_bit,
     log_of,
+    tear_log,
     voters_of,
 )
 from msgspec.structs import replace
-from quorums import TOPIC, new_topic
+from quorums import TOPIC, control_batch, new_topic
 from running import Done, run_here
 
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.log.partition import Partition
 from klogtool.quorum.metadata_copies import CopiesApart, compare
 
 pytestmark = [pytest.mark.nightly, pytest.mark.shared]
@@ -320,3 +322,37 @@ def test_no_epoch_comes_after_the_last_one(nodes: Nodes) -> None:
     state.write_bytes(build_quorum_state(QuorumState(1, -1, last, -1, bytes(16))))
     truth = nodes.run([1])
     assert (truth.leader, [*truth.ended]) == (None, [1])
+
+
+def test_what_is_behind_a_torn_batch_is_cut(nodes: Nodes) -> None:
+    """Also a record of voters. After `klogtool recover` nothing is refused, and it leads."""
+    tear_log(nodes, 1, CHANCE)
+    told = refused(nodes, 1)
+    assert ("ends with a torn batch" in told, f"klogtool recover {nodes.metadata(1)}" in told) == (True, True)
+    kept, folder = nodes.work / "kept", nodes.metadata(1)
+    shutil.copytree(folder, kept)
+    log = log_of(nodes, 1)
+    with pathlib.Path(Partition(str(folder)).segments[-1].path).open("ab") as file:
+        file.write(control_batch(log.position.end_offset, log.position.epoch, voters_of(nodes, [1])))
+    assert nodes.run([1]).leader is None
+    assert {voter.id for voter in log_of(nodes, 1).quorum.voters or ()} == {1, 2, 3}
+    shutil.rmtree(folder)
+    kept.rename(folder)
+    assert run_here(["recover", str(folder), "--apply"], nodes.work).status == 0
+    assert asked(nodes, 1).status == 0
+    assert nodes.run([1]).leader == 1
+
+
+def test_a_leader_without_metadata_has_no_topics(nodes: Nodes) -> None:
+    """It is made by Kafka's own command, on a disk without metadata."""
+    kept = nodes.work / "kept"
+    nodes.disk(1).rename(kept)
+    nodes.disk(1).mkdir()
+    shutil.copy(kept / "meta.properties", nodes.disk(1))
+    told = refused(nodes, 1, words=(*LOST, "--voters", f"1@127.0.0.1:{nodes.ports[1]}"))
+    assert "no copy here has any metadata" in told
+    (nodes.disk(1) / "meta.properties").unlink()
+    main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(nodes.file(1))]
+    subprocess.run(nodes.java(*main, "--standalone"), check=True, capture_output=True)
+    assert nodes.run([1]).leader == 1
+    assert topics(nodes, 1) == set()
