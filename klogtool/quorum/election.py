@@ -29,6 +29,7 @@ from klogtool.quorum.metadata_copies import CopiesApart, CopyTail, compare
 from klogtool.quorum.settings import is_name, is_same_host
 
 Differences: TypeAlias = Mapping[str, CopiesApart | CopyTail | None]
+TwoLogs: TypeAlias = Collection[frozenset[str]]
 
 
 class ElectionOutcome(Enum):
@@ -271,18 +272,19 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     lowest = min((controller.log.position for controller in leaders), default=top)
     differences: Differences = {} if best is None else _differences(best, seats)
     seats = seats if best is None else tuple(_with_lacks(seat, best, differences) for seat in seats)
+    apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
+    two_logs = _two_logs(seats) if apart is not None else ()
     seats = tuple(
-        replace(seat, mixes=seat.starts and any(_mixes(seat.controller, leader, differences) for leader in leaders))
+        replace(seat, mixes=seat.starts and any(_mixes(seat.controller, leader, two_logs) for leader in leaders))
         for seat in seats
     )
     lost, lost_records = (None, 0) if best is None else _lost(best, leaders, differences)
     damaged = any(not controller.log.is_whole for controller in controllers)
-    apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(eligible, seats)
     causes += [ElectionCause.SETTINGS_DIFFER] * _settings_differ(seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
-    outcome = _outcome(eligible, seats, differences, is_sure=bool(sure))
+    outcome = _outcome(eligible, seats, two_logs, is_sure=bool(sure))
     decided_by = eligible if outcome is ElectionOutcome.ELECTED or not sure else seats
     is_refused = any(seat.controller.replay_refusal is not None for seat in decided_by)
     causes += [ElectionCause.REPLAY_REFUSED] * is_refused
@@ -325,36 +327,38 @@ def _gone(seats: Sequence[Seat]) -> GoneMetadata | None:
     return GoneMetadata(end, furthest.log.reached - 1, furthest.path, furthest.log.reached_by)
 
 
-def _outcome(
-    eligible: Sequence[Seat], seats: Sequence[Seat], differences: Differences, *, is_sure: bool
-) -> ElectionOutcome:
+def _outcome(eligible: Sequence[Seat], seats: Sequence[Seat], two_logs: TwoLogs, *, is_sure: bool) -> ElectionOutcome:
     """Return what comes of an election that one of these wins. Who cannot replay its log ends before it leads: all
     records are committed by then (KafkaRaftClient.maybeFireLeaderChange)."""
     if all(seat.controller.replay_refusal is not None for seat in eligible):
         return ElectionOutcome.NEVER
-    if is_sure and all(_keeps_majority(seat, seats, differences) for seat in eligible):
+    if is_sure and all(_keeps_majority(seat, seats, two_logs) for seat in eligible):
         return ElectionOutcome.ELECTED
     return ElectionOutcome.UNKNOWN
 
 
-def _keeps_majority(seat: Seat, seats: Sequence[Seat], differences: Differences) -> bool:
+def _keeps_majority(seat: Seat, seats: Sequence[Seat], two_logs: TwoLogs) -> bool:
     """Return whether it goes on to lead when those have ended that do not replay what is committed then, or may not."""
     leader = seat.controller
     if leader.replay_refusal is not None:
         return False
-    gone = [one for one in seats if _mixes(one.controller, leader, differences) or not _replays_under(one, seat)]
+    gone = [one for one in seats if _mixes(one.controller, leader, two_logs) or not _replays_under(one, seat)]
     voters = voters_of(leader) or ()
     staying = [one for one in seats if one.starts and one not in gone and _why_no_voter(one.controller, voters) is None]
     return not gone or len(staying) > len(voters) // 2
 
 
-def _mixes(controller: Controller, leader: Controller, differences: Differences) -> bool:
+def _mixes(controller: Controller, leader: Controller, two_logs: TwoLogs) -> bool:
     """Return whether it fetches from this leader what goes on in another log than its own: Kafka compares epochs and
     offsets only, and cuts nothing. A record that does not fit to what it has ends it (QuorumController)."""
-    if controller is leader or not controller.log.position.end_offset or not leader.log.position.end_offset:
-        return False
-    of_other_log = [isinstance(differences.get(one.path), CopiesApart) for one in (controller, leader)]
-    return of_other_log[0] != of_other_log[1]
+    return frozenset({controller.path, leader.path}) in two_logs
+
+
+def _two_logs(seats: Sequence[Seat]) -> TwoLogs:
+    """Return the pairs of log dirs of which Kafka would never notice that they are not of one log."""
+    paths = [seat.controller.path for seat in seats if _is_usable(seat) and seat.controller.log.position.end_offset]
+    pairs = itertools.combinations(filter(None, paths), 2)
+    return {frozenset(pair) for pair in pairs if isinstance(compare(*pair), CopiesApart)}
 
 
 def _replays_under(seat: Seat, leading: Seat) -> bool:

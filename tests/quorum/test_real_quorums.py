@@ -240,7 +240,7 @@ STATES = {
     "three of five name a leader that is no voter": State(five("4.4.0"), known_to_three, "elected"),
     "one of five led, and was removed": State(five("3.9.2"), its_leader_was_removed, "unknown"),
     "the same in 4.4.0": State(five("4.4.0"), its_leader_was_removed, "unknown"),
-    "two controllers began anew": State(three("4.3.1"), begun_anew, "elected"),
+    "two controllers began anew": State(three("4.3.1"), begun_anew, "unknown"),
     "a removed voter with a vote for itself": State(three("3.9.2"), each((3, removed)), "elected"),
     "a small file beside the log is damaged": State(three("4.4.0"), each((1, garbage_side_file)), "never", (1, 2)),
     "kraft.version of a later release": State(one("4.3.1", roles=ALONE), unknown_version, "never"),

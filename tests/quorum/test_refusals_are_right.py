@@ -338,21 +338,39 @@ def test_what_is_behind_a_torn_batch_is_cut(nodes: Nodes) -> None:
     assert {voter.id for voter in log_of(nodes, 1).quorum.voters or ()} == {1, 2, 3}
     shutil.rmtree(folder)
     kept.rename(folder)
-    assert run_here(["recover", str(folder), "--apply"], nodes.work).status == 0
+    assert run_here(["recover", str(folder), "--apply"], nodes.work).status == 1  # the torn batch is lost
     assert asked(nodes, 1).status == 0
     assert nodes.run([1]).leader == 1
 
 
 def test_a_leader_without_metadata_has_no_topics(nodes: Nodes) -> None:
-    """It is made by Kafka's own command, on a disk without metadata."""
-    kept = nodes.work / "kept"
-    nodes.disk(1).rename(kept)
-    nodes.disk(1).mkdir()
-    shutil.copy(kept / "meta.properties", nodes.disk(1))
-    told = refused(nodes, 1, words=(*LOST, "--voters", f"1@127.0.0.1:{nodes.ports[1]}"))
-    assert "no copy here has any metadata" in told
-    (nodes.disk(1) / "meta.properties").unlink()
+    """Kafka's own command makes one. What is refused is no better."""
+    empty_log(nodes, 1, CHANCE)
+    assert "no copy here has any metadata" in refused(nodes, 1)
+    shutil.rmtree(nodes.disk(1))
     main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(nodes.file(1))]
     subprocess.run(nodes.java(*main, "--standalone"), check=True, capture_output=True)
     assert nodes.run([1]).leader == 1
     assert topics(nodes, 1) == set()
+
+
+def test_who_has_not_followed_a_static_voter_goes_by_the_old_set(nodes: Nodes) -> None:
+    """Nodes 2 and 3 elect each other then. One that follows first has the same voters as the settings afterwards."""
+    voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in nodes.ports.items())
+    words = ["quorum", *(str(nodes.disk(n)) for n in nodes.ports), "--static", *LOST, "--kafka", nodes.kind.version]
+    told = run_here([*words, "--voters", voters, "--apply"], nodes.work)
+    assert (told.status, "they go by their old set, and may elect each other" in told.err) == (3, True), told.err
+    assert asked(nodes, 1, words=("--static", *LOST)).status == 0  # with one voter
+    for settings in nodes.settings.values():
+        del settings["controller.quorum.bootstrap.servers"]
+        settings["controller.quorum.voters"] = voters
+    kept = nodes.work / "kept"
+    shutil.copytree(nodes.disk(2), kept)
+    assert nodes.run([2, 3]).leader in (2, 3)
+    assert log_of(nodes, 1).position.epoch > 1000 > log_of(nodes, 2).position.epoch
+    assert log_of(nodes, 2).quorum.voters is not None
+    shutil.rmtree(nodes.disk(2))
+    kept.rename(nodes.disk(2))
+    assert nodes.run([1, 2]).leader is not None
+    assert [log_of(nodes, n).quorum.voters for n in (1, 2)] == [None, None]
+    assert topics(nodes, 1) == topics(nodes, 2) == {"orders"}
