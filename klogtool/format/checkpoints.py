@@ -83,10 +83,11 @@ def assign_leader_epochs(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
     assigned: list[EpochEntry] = []
     for entry in entries:
         if entry.epoch < 0 or entry.start_offset < 0:
+            wrong = "Received invalid partition leader epoch entry EpochEntry"
             raise Corrupt(
-                f"Received invalid partition leader epoch entry EpochEntry[epoch={entry.epoch}, "
-                f"startOffset={entry.start_offset}]",
+                f"{wrong}[epoch={entry.epoch}, startOffset={entry.start_offset}]",
                 kafka_class="IllegalArgumentException",
+                kafka_message=wrong,  # until 4.1 with another bracket
             )
         if assigned and assigned[-1].epoch == entry.epoch and entry.start_offset >= assigned[-1].start_offset:
             continue
