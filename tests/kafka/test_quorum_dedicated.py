@@ -27,7 +27,6 @@ from judge.quorum_faults import (
     empty_log,
     log_of,
     lose_directory_id,
-    newer_snapshot,
     zeros_behind,
 )
 from quorums import BEGIN, new_topic
@@ -379,10 +378,6 @@ def has_zeros_behind(cluster: Dedicated) -> None:
     zeros_behind(cluster.nodes, 1, CHANCE)
 
 
-def has_a_snapshot_ahead(cluster: Dedicated) -> None:
-    newer_snapshot(cluster.nodes, 1, CHANCE)
-
-
 def is_damaged(cluster: Dedicated) -> None:
     """It is salvaged, as is said."""
     damage_nothing(cluster.nodes, 1, CHANCE)
@@ -397,7 +392,7 @@ def is_damaged(cluster: Dedicated) -> None:
 @pytest.mark.parametrize("version", RELEASES)
 @pytest.mark.parametrize(
     "change",
-    [opened_a_transaction, has_zeros_behind, has_a_snapshot_ahead, is_damaged],
+    [opened_a_transaction, has_zeros_behind, is_damaged],
     ids=lambda one: one.__name__,
 )
 def test_the_only_copy_that_is_left(change: Callable[[Dedicated], None], version: str, folder: Path) -> None:
