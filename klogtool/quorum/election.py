@@ -160,7 +160,7 @@ class Seat(Struct, frozen=True):
     @property
     def may_end_once(self) -> bool:
         """Return whether it may end until there is a leader, and starts then."""
-        return self.may_end or self.hears_resigned
+        return self.may_end or self.hears_resigned or self.is_stale
 
     @property
     def has_no_epoch_left(self) -> bool:

@@ -109,6 +109,9 @@ def test_who_may_end_before_there_is_a_leader_is_named(tmp_path: Path) -> None:
     (plan,) = decide(str(one.path), question)
     assert plan.result.may_end == []
     assert "may end before" not in voters_text(plan)
+    two.state(1, 1, 1, voted=2)  # in the epoch of its log
+    (plan,) = decide(str(one.path), question)
+    assert plan.result.may_end == [2]
 
 
 def test_a_brokers_copy_counts_and_the_better_one_has_to_be_taken(tmp_path: Path) -> None:
