@@ -40,8 +40,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
-from klogtool.remote.metadata import read_metadata
-from klogtool.remote.store import MetadataDirs, StoreKeys, open_store
+from klogtool.remote.metadata import RemoteMetadata, read_metadata
+from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
 from klogtool.render.doctor_page import doctor_page
 from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
@@ -150,11 +150,8 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     with bar_over(paths, wanted=reading.wants_bar, in_bytes=False) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
-        tier = None
-        if question.remote is not None:
-            store = open_store(question.remote, dict(map(key_of, question.key)))
-            tier = store, read_metadata(question.metadata or paths, may_lack=not question.metadata)
         fit, unfit = without_unfit(question.circumstances)
+        tier = _tier_of(paths, question)
         how = Examination(fit, question.quick, reading.jobs, progress, root, controllers, tier, unfit)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     cut_short = tuple(_walk_cut_short(paths))
@@ -184,6 +181,14 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             show.text(diagnosis_text(diagnoses[0]))
         show.close()
     return status
+
+
+def _tier_of(paths: Sequence[str], question: DoctorQuestion) -> tuple[RemoteStore, RemoteMetadata] | None:
+    """Return the remote storage of --remote and what the cluster knows of it. Raises KlogError."""
+    if question.remote is None:
+        return None
+    store = open_store(question.remote, dict(map(key_of, question.key)))
+    return store, read_metadata(question.metadata or paths, may_lack=not question.metadata)
 
 
 def _walk_cut_short(log_dirs: Sequence[str]) -> Iterator[Reason]:
