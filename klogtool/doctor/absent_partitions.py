@@ -112,7 +112,19 @@ def walk_made(patient: Patient) -> Iterator[str]:
 
 
 def _walk_to_be_made(patient: Patient) -> Iterator[Expected]:
-    return (each for each in walk_expected(patient, left_out=True) if not (each.current or each.is_loaded))
+    return (each for each in walk_expected(patient, left_out=True) if _is_made(each, patient))
+
+
+def _is_made(expected: Expected, patient: Patient) -> bool:
+    """Return whether a broker makes a partition anew: none of its folders has its name, or gets it. A -future one gets
+    it in the log dir that the metadata names (LogManager.recoverAbandonedFutureLogs)."""
+    if any(each.state.is_current for each in expected.folders):
+        return False
+    if not patient.rules.promotes_future_logs:
+        return True
+    assigned, futures = _assigned_to(expected, patient), PartitionDirState.FUTURE
+    own = (each for each in expected.folders if each.state is futures and read_topic_id(each) == expected.topic_id)
+    return not any(patient.log_dir_of(each.path) in assigned for each in own)
 
 
 def walk_absent_notes(patient: Patient) -> Iterator[Reason]:

@@ -20,7 +20,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.server_rules import BROKER
 from klogtool.broker.server_settings import ROLES
 from klogtool.causes import Reason
-from klogtool.doctor.absent_partitions import has_all_of
+from klogtool.doctor.absent_partitions import has_all_of, is_blocked
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, few_names
 from klogtool.doctor.exceptions import stop_at
@@ -106,13 +106,15 @@ def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:
 
 def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
     """Yield -future folders without their partition, in another log dir than the cluster assigns: a broker creates an
-    empty partition there, and truncates the -future one to it."""
+    empty partition there, and truncates the -future one to it, unless something else has its name there."""
     partitions = list(patient.partitions())
     current = {p.topic_partition for p in partitions if p.state.is_current}
     alone = [p for p in partitions if p.state is PartitionDirState.FUTURE and p.topic_partition not in current]
     for partition in alone:
         size = find_log_bytes(partition)
-        if size and _is_assigned_here(partition, patient.cluster) is False:
+        name = str(partition.topic_partition)
+        blocked = any(is_blocked(os.path.join(path, name)) for path in _assigned_log_dirs(partition, patient.cluster))
+        if size and not blocked and _is_assigned_here(partition, patient.cluster) is False:
             yield Ahead(partition.path, What.FUTURE_EMPTIED, AheadCause.FUTURE_EMPTIED(size=size), lost_bytes=size)
 
 
@@ -157,10 +159,21 @@ def _replaced_by(current: Partition, future: Partition) -> Ahead:
 
 def _is_assigned_here(partition: Partition, cluster: Cluster) -> bool | None:
     """Return whether the cluster assigns a partition to the log dir in which it lies; None if nobody knows."""
+    assigned = _assigned(partition, cluster)
+    return None if assigned is None else assigned == cluster.directories.get(os.path.dirname(partition.path))
+
+
+def _assigned_log_dirs(partition: Partition, cluster: Cluster) -> list[str]:
+    """Return the log dir to which the cluster assigns a partition; none if it is not named, or unknown."""
+    assigned = _assigned(partition, cluster)
+    return [path for path, own in cluster.directories.items() if assigned is not None and own == assigned]
+
+
+def _assigned(partition: Partition, cluster: Cluster) -> str | None:
+    """Return the id of the log dir to which the cluster assigns a partition; None if nobody knows."""
     topic_id = read_topic_id(partition)
     replicas = None if topic_id is None else cluster.replicas_of(topic_id, partition.partition or 0)
-    assigned = None if replicas is None or cluster.node_id is None else replicas.directory_of(cluster.node_id)
-    return None if assigned is None else assigned == cluster.directories.get(os.path.dirname(partition.path))
+    return None if replicas is None or cluster.node_id is None else replicas.directory_of(cluster.node_id)
 
 
 def is_stray(partition: Partition, cluster: Cluster) -> bool:

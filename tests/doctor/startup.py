@@ -617,6 +617,12 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 -future, alone, elsewhere": loses(
         moved(T, f"d0/t-0.{HEX}-future"), (f"d0/t-0.{HEX}-future", What.FUTURE_EMPTIED), end=0
     ),
+    "4 -future, alone, elsewhere, a file has its name": loses(
+        both(moved(T, f"d0/t-0.{HEX}-future"), put(T, b"x")), (T, What.OFFLINE), end=None, told=NOT_MADE
+    ),
+    "4 -future, alone, where it is assigned, a file has its name": yes(
+        both(moved(T, f"d1/t-0.{HEX}-future"), put(T, b"x"))
+    ),
     "4 -future where it is assigned, the partition beside it": refuses(
         copied(T, f"d1/t-0.{HEX}-future"), f"d1/t-0.{HEX}-future", "Error while renaming dir for t-0 in log dir"
     ),
