@@ -19,6 +19,7 @@ from klogtool.format.batch import CONTROL_BIT, stream_records
 from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
 from klogtool.format.framing import Frame
 from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
@@ -102,6 +103,19 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
         else:
             following = probe.next_readable(start)
             start = stop if following is None else following
+
+
+def _count_once(file: LogFile, part: Readable) -> Readable:
+    """Return a wrapper with the number of records that it has: the same message twice is one, which only a wrapper with
+    more messages than offsets can have."""
+    if part.records <= part.last_offset - part.first_offset + 1:
+        return part
+    reader, count = FrameReader(file), part.records
+    with suppress(KlogError):
+        frame = reader.find(part.start, part.stop)
+        if isinstance(frame, Frame):
+            count = len({(each.offset, each.timestamp, each.key, each.value) for each in reader.read(frame).records()})
+    return replace(part, records=count)
 
 
 def _by_fullness(rows: array[int], count: int) -> Iterator[tuple[array[int], bool]]:
@@ -197,7 +211,7 @@ def _of_entry(file: LogFile, facts: EntryFacts) -> Readable:
     if not facts.tells_first_offset:  # a wrapper: only its inner messages tell
         opened = next(walk_stretches(file, 0, start=facts.position, end=facts.end), None)
         if isinstance(opened, Run):
-            return Readable(
+            run = Readable(
                 opened.start,
                 opened.stop,
                 opened.first_offset,
@@ -205,6 +219,10 @@ def _of_entry(file: LogFile, facts: EntryFacts) -> Readable:
                 opened.records,
                 opened.newest_timestamp,
             )
+            return _count_once(file, run)
     count, first = max(0, facts.records_count), facts.lowest_offset
+    if facts.magic < _BATCHES_SINCE:
+        last = facts.last_offset
+        return _count_once(file, Readable(facts.position, facts.end, first, last, count, facts.max_timestamp))
     last = max(facts.last_offset, first + count - 1)  # old producers: three records, and a last offset delta of 0
     return Readable(facts.position, facts.end, first, last, 0 if facts.is_control else count, facts.max_timestamp)

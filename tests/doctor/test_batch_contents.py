@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.doctor import batch_contents
 from klogtool.doctor.batch_contents import KnownBatches
 from klogtool.doctor.readable import Readable, walk_each, walk_readable
+from klogtool.format.message import build_message
 
 COUNT = 300
 
@@ -53,3 +55,13 @@ def test_asking_in_between_changes_no_answer(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_work_grows_with_the_batches_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known(monkeypatch, list(range(COUNT)), ask=True)[1] <= 3 * COUNT
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_same_message_twice_in_a_wrapper_is_one_record(opened: bool) -> None:
+    """A judge's broker had 8 records of 16 that were claimed, and the claim went beyond the wrapper."""
+    inner = [build_message(n, b"key", b"value", magic=1, timestamp=1000) for n in range(4)]
+    wrapper = build_message(13, None, gzip.compress(b"".join(inner * 2)), magic=1, timestamp=1000, attributes=1)
+    with ContentFile("", (wrapper,)) as file:
+        (part,) = walk_readable(file, 0, file.size, opened=opened)
+    assert (part.first_offset, part.last_offset, part.records) == (10, 13, 4)
