@@ -406,12 +406,23 @@ def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
 
 
 def _walk_judged(batches: Sequence[_Batch]) -> Iterator[_Batch]:
-    """Yield all batches; those that are moved say so."""
+    """Yield all batches; those that are moved say so. Where damaged bytes lie beside one, the missing offsets are
+    theirs."""
     for before, batch, behind in zip((None, *batches), batches, (*batches[1:], None), strict=False):
         end = -1 if before is None else before.part.last_offset
         count = batch.part.last_offset - batch.part.first_offset + 1
-        is_moved = behind is not None and end + 1 + count == behind.part.first_offset != batch.part.last_offset + 1
+        is_moved = (
+            behind is not None
+            and end + 1 + count == behind.part.first_offset != batch.part.last_offset + 1
+            and _is_beside(before, batch)
+            and _is_beside(batch, behind)
+        )
         yield replace(batch, key=(batch.segment, batch.part.start), is_moved=True) if is_moved else batch
+
+
+def _is_beside(one: _Batch | None, other: _Batch) -> bool:
+    """Return whether nothing lies between two batches, as far as their segment shows."""
+    return one is None or one.segment != other.segment or one.part.stop == other.part.start
 
 
 def _last_record(file: LogFile, part: Readable) -> int:

@@ -82,3 +82,18 @@ def test_a_copy_in_a_compacted_log_is_a_copy_wherever_it_lies(tmp_path: pathlib.
     followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).log)
     assert isinstance(followed, Followed)
     assert sum(part.records for _, part in followed.hidden) == 0
+
+
+def test_a_copy_before_damaged_bytes_is_a_copy(tmp_path: pathlib.Path) -> None:
+    """The offsets that are missing behind it are those of the damaged batch: a judge's broker served the records, and
+    they were said to be hidden."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    first, damaged, last = (bytearray(build_batch([Record(at, NOW_MS, b"k", b"x", ())])) for at in range(3))
+    damaged[-1] ^= 1
+    (folder / f"{0:020d}.log").write_bytes(bytes(first + first + damaged + last))
+    (folder / f"{0:020d}.index").touch()
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS, last_stop="clean"), jobs=1).log)
+    assert isinstance(followed, Followed)
+    assert followed.fails_at
+    assert 0 not in [part.first_offset for _, part in followed.hidden]
