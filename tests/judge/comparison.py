@@ -77,7 +77,7 @@ def before_start(root: Path) -> dict[str, Before]:
     """All partition dirs of both log dirs, as they are now."""
     found = {}
     for log_dir in LOG_DIRS:
-        points, high_watermarks, starts = (_lines(root / log_dir / CHECKPOINTS[n]) for n in (0, 1, 2))
+        points, high_watermarks, starts, cleaned = (_lines(root / log_dir / name) for name in CHECKPOINTS)
         for path in sorted((root / log_dir).iterdir()):
             folder = f"{log_dir}/{path.name}"
             if path.is_dir() and is_plain(folder):
@@ -85,7 +85,9 @@ def before_start(root: Path) -> dict[str, Before]:
                     "high watermark": high_watermarks.get(path.name, 0),
                     "recovery point": points.get(path.name, 0),
                 }
-                found[folder] = _before(path, starts.get(path.name, 0), reaches | _reaches_in(path))
+                is_cleaned = path.name in cleaned
+                reaches |= _reaches_in(path)
+                found[folder] = _before(path, starts.get(path.name, 0), reaches, is_cleaned=is_cleaned)
     return found
 
 
@@ -133,7 +135,7 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
         return {}
 
 
-def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
+def _before(path: Path, log_start: int, reaches: Mapping[str, int], *, is_cleaned: bool) -> Before:
     found = [*batches_of(path), *batches_left(path, ".log.swap"), *batches_left(path, ".log.cleaned")]
     deleted = batches_left(path, ".log.deleted")
     batches = [batch for batch in found if not batch.is_far]
@@ -149,7 +151,7 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
         end,
         names_and_bytes(path),
         reaches,
-        tuple(_holes(path, log_start)),
+        () if is_cleaned else tuple(_holes(path, log_start)),
         tuple((batch.base_offset, batch.last_offset) for batch in (*found, *deleted, *batches_set_aside(path))),
         any(file.is_symlink() and not file.exists() for file in path.iterdir()),
         keys_of(batches) if path.name.startswith(COMPACTED) and any(path.glob("*.log.swap")) else {},

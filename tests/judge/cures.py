@@ -168,7 +168,8 @@ def about_option(
     hidden = [span for each in others for span in each.hidden.ranges]
     lost = {record for record in before.records if record.digest not in digests and not is_in(record.offset, hidden)}
     if claim.readable is not None:
-        unread = sorted(record.offset for record in lost if is_in(record.offset, claim.readable))
+        # Of two records at one offset only one can be read; that the other one is lost, is counted.
+        unread = sorted({record.offset for record in lost if is_in(record.offset, claim.readable)} - served)
         # A consumer may get some records of a batch whose compressed bytes are damaged before it fails there.
         before_it_fails = {record.offset for record in before.below}
         unsaid = sorted(offset for offset in served - before_it_fails if not is_in(offset, claim.readable))

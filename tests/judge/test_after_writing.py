@@ -48,6 +48,20 @@ def test_what_an_option_claims(claim: OptionClaim, served: list[int], kinds: lis
     assert [one.kind for one in about_option(FOLDER, claim, BEFORE, truth(*served))] == kinds
 
 
+def test_of_two_records_at_one_offset_only_one_can_be_read() -> None:
+    """The other one counts as lost."""
+    two = dataclasses.replace(BEFORE, records=BEFORE.records | {Found(3, 99)})
+    for lost, kinds in ((1, []), (0, ["OPTION LOST"])):
+        claim = OptionClaim(FOLDER, 1, ((0, 9),), Lost(lost, ((3, 3),)))
+        assert [one.kind for one in about_option(FOLDER, claim, two, truth(*range(10)))] == kinds
+
+
+def test_what_a_consumer_gets_before_it_fails_inside_a_batch_need_not_be_promised() -> None:
+    claim, failing = OptionClaim(FOLDER, 1, ((0, 4),)), found(*range(5, 10))
+    before = dataclasses.replace(BEFORE, records=BEFORE.records - failing, below=failing)
+    assert list(about_option(FOLDER, claim, before, truth(*range(7)))) == []
+
+
 def test_an_option_that_gives_a_folder_another_name_loses_nothing() -> None:
     did = truth()
     did.read["u-0"] = Reading(0, 10, BEFORE.records, (), True, None)

@@ -241,6 +241,8 @@ def test_witnesses_and_holes_are_found_on_the_disk(tmp_path: pathlib.Path) -> No
     for path in (disks / "d1/t-0").glob(f"{11:020d}.*"):
         path.unlink()
     assert before_start(disks)["d1/t-0"].holes == ((11, 21),)
+    (disks / "d1/cleaner-offset-checkpoint").write_text("0\n1\nt 0 22\n")
+    assert before_start(disks)["d1/t-0"].holes == ()  # as after a cleaning
 
 
 def test_a_file_of_epochs_that_no_broker_wrote_is_no_witness(tmp_path: pathlib.Path) -> None:
