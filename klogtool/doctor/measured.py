@@ -37,8 +37,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
 from klogtool.verify.header_end import STILL_OPEN
-from klogtool.verify.newer_records import has_newer_records
-from klogtool.verify.swaps import ReadLogs, find_cleaning
+from klogtool.verify.swaps import ReadLogs, explains, find_cleaning
 
 _NO_LIMIT = 1 << 63
 _CHUNK_BYTES = 1 << 16
@@ -129,7 +128,9 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             if cleaned is not None and before.is_compacted:
                 end = max(cleaned.last, cleaned.first - 1)
                 is_cleaned = is_cleaned or any(part.last_offset > end for part in parts)
-                is_cleaned = is_cleaned or not _has_newer(before, after, cleaned.first, end)
+                in_it = [log for log in sorted(before.replaced) if is_log_name(log)]
+                kept = [content for _, content in after.segments]
+                is_cleaned = is_cleaned or not explains(read, swaps, in_it, kept, replace(cleaned, last=end))
                 replaced += parts
                 parts = _below(file, parts, cleaned.first)
             alone = list(served.walk_gone(file, parts, counted))
@@ -415,12 +416,6 @@ def _swaps_of(before: Before) -> list[tuple[int, str]]:
     return sorted(
         (file.base_offset, file.name) for file in files if file.kind is FileKind.LOG and file.base_offset is not None
     )
-
-
-def _has_newer(before: Before, after: After, first: int, last: int) -> bool | None:
-    """Return whether what a cleaning left out of a range has newer records, or may have gone."""
-    replaced = [before.files[name].content for name in sorted(before.replaced) if is_log_name(name)]
-    return has_newer_records(replaced, [content for _, content in after.segments], first, last)
 
 
 def _below(file: LogFile, parts: Iterable[Readable], offset: int) -> list[Readable]:

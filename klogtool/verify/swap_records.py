@@ -76,28 +76,31 @@ class LogEntries:
 
 class SwapRecords(Struct, frozen=True):
     """What a swapped segment has under the offsets of the one that it replaces. others: where it has another record.
-    is_part: it has nothing there but what that one has."""
+    is_part: it has nothing there but what that one has. shares: both have a record."""
 
     others: Offsets
     is_part: bool
+    shares: bool
 
 
 def compare_records(swap: LogFile, its: LogEntries, segment: LogFile, theirs: LogEntries) -> SwapRecords:
     """Compare a swapped segment with one that it replaces, by what both say of an offset. Raises Unreadable."""
-    others, is_part = Offsets(), True
+    others, is_part, shares = Offsets(), True, False
     for entry in its.walk(*theirs.span):
         near = list(theirs.walk(entry.first_offset, entry.last_offset))
         if not near or (len(near) == 1 and _key(swap, entry) == _key(segment, near[0])):
+            shares = shares or bool(near)
             continue
         known = {record for each in near for record in _records(segment, each)}
         offsets = {offset for offset, _ in known}
         for offset, content in _records(swap, entry):
             is_inside = any(each.first_offset <= offset <= each.last_offset for each in near)
+            shares = shares or (offset, content) in known
             if is_inside and (offset, content) not in known:
                 is_part = False
                 if offset in offsets:
                     others.add(offset, offset)
-    return SwapRecords(others, is_part)
+    return SwapRecords(others, is_part, shares)
 
 
 def walk_rows(file: LogFile) -> Iterator[tuple[array[int], int, bool]]:

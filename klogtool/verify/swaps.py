@@ -15,7 +15,7 @@ from operator import itemgetter
 from msgspec import UNSET, Struct, UnsetType, field
 
 from klogtool.broker.config import LogConfig
-from klogtool.broker.content import Content
+from klogtool.broker.content import Content, FileRange
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.releases import Rules
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -131,14 +131,14 @@ def find_lost_by_swap(
         there.add_all(read[name].all)
     left = [name for name in files if _is_log(name, "") and name not in gone]
     swaps = sorted((base, name) for name in logs.values() if (base := parse_file_name(name).base_offset) is not None)
-    contents = [files[name].content for name in gone], [files[name].content for name in (*logs.values(), *left)]
+    kept = [files[name].content for name in (*logs.values(), *left)]
     for name in gone:
         own = read[name]
         data.add_all(own.data)
         holes = _lacking(read, logs.values(), there, name, log_start_offset).ranges
         holes = list(_not_in(read, left, holes)) if holes else holes
         cleaning = find_cleaning(read, swaps, name) if holes and name in replaced else None
-        is_known = bool(cleaning and is_compacted and has_newer_records(*contents, cleaning.first, cleaning.last))
+        is_known = bool(cleaning and is_compacted and explains(read, swaps, list(gone), kept, cleaning))
         _share(holes, cleaning, sure, doubtful, is_compacted=is_compacted, is_known=is_known)
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
@@ -221,6 +221,30 @@ def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -
         return Cleaning(base, -1, has_gaps=False)
     ranges = offsets.all.ranges
     return Cleaning(base, ranges[-1][1], has_gaps=len(ranges) > 1) if ranges else None
+
+
+def explains(
+    read: ReadLogs,
+    swaps: Iterable[tuple[int, str]],
+    replaced: Sequence[str],
+    kept: Iterable[Content],
+    cleaning: Cleaning,
+) -> bool:
+    """Return whether all that a cleaned segment leaves out of the logs `replaced` has newer records in what is kept, or
+    went for another reason of a cleaner. A swapped segment that has no record of theirs is none of their cleaning, so
+    its records tell nothing. Raises Unreadable."""
+    strange = {
+        part.path
+        for _, swap in swaps
+        if not any(read.compare(swap, name).shares for name in replaced)
+        for part in read.files[swap].content
+        if isinstance(part, FileRange)
+    }
+    own = [
+        content for content in kept if not any(isinstance(part, FileRange) and part.path in strange for part in content)
+    ]
+    gone = [read.files[name].content for name in replaced]
+    return bool(has_newer_records(gone, own, cleaning.first, cleaning.last))
 
 
 # The offsets that a `.log` has.

@@ -478,13 +478,28 @@ def test_what_a_cleaning_left_out_and_has_no_newer_record_may_be_lost(log_dir: p
     assert claimed(log_dir, *COMPACT)["records"] is None
 
 
+def test_a_swap_file_that_shares_no_record_with_what_it_replaces_explains_nothing(log_dir: pathlib.Path) -> None:
+    """Its records have the keys of those that it replaces, and higher offsets."""
+    swap(log_dir, 7, 0)
+    newer = newer_records(log_dir, 7)
+    (log_dir / "t-0" / (name_of(7) + ".swap")).write_bytes(build_batch(newer))
+    _, lines, _ = recover(log_dir, *COMPACT)
+    assert lines[0].startswith("t-0: MAY LOSE offsets 7 to 61: a .swap file replaces segments that have more")
+    assert claimed(log_dir, *COMPACT)["records"] is None
+
+
+def newer_records(log_dir: pathlib.Path, start: int) -> list[Record]:
+    """A record behind the end with each key of those from an offset on."""
+    partition = klogtool.open(log_dir / "t-0", klogtool.Partition)
+    keys = {record.key for record in partition.records() if start <= record.offset and record.key}
+    return [Record(END + n, 0, key, b"newest") for n, key in enumerate(sorted(keys))]
+
+
 def send_again(log_dir: pathlib.Path) -> int:
     """Append a record with each key of segment 7; return how many."""
-    partition = klogtool.open(log_dir / "t-0", klogtool.Partition)
-    keys = {record.key for record in partition.records() if 7 <= record.offset < BASE and record.key}
-    newest = [Record(END + n, 0, key, b"newest") for n, key in enumerate(sorted(keys))]
-    append_bytes(log_dir / "t-0" / name_of(BASE), build_batch(newest))
-    return len(newest)
+    newer = newer_records(log_dir, 7)
+    append_bytes(log_dir / "t-0" / name_of(BASE), build_batch(newer))
+    return len(newer)
 
 
 def clean(log_dir: pathlib.Path) -> None:

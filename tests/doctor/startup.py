@@ -32,7 +32,7 @@ POINTS, STARTS, MARKS, CLEANED = (
     for kind in ("recovery-point-offset", "log-start-offset", "replication-offset", "cleaner-offset")
 )
 HEX = "0123456789abcdef0123456789abcdef"
-NO_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAA", "HBkLXiG2TBugyYPqjxOXtQ"
+NO_ID, OTHER_ID, THIRD_ID = "AAAAAAAAAAAAAAAAAAAAAA", "HBkLXiG2TBugyYPqjxOXtQ", "Q4rLFXj5Q1aB3vXnJ0abcQ"
 PM = "partition.metadata"
 EPOCHS = "leader-epoch-checkpoint"
 LATER_MS = 1_900_000_000_000
@@ -610,6 +610,26 @@ FOLDERS: Mapping[str, Scenario] = {
         both(put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"), copied(T, "d0/t-0")),
         (T, What.STRAY),
         ("d0/t-0", What.STRAY),
+    ),
+    "4 two of two older topics": loses(
+        both(
+            put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"),
+            copied(T, "d0/t-00"),
+            put(f"d0/t-00/{PM}", f"version: 0\ntopic_id: {THIRD_ID}"),
+        ),
+        (T, What.STRAY),
+        ("d0/t-00", What.STRAY),
+        end=0,
+    ),
+    "4 -future folders of two older topics": yes(
+        both(
+            copied(T, f"d0/t-0.{HEX}-future"),
+            copied(T, f"d1/t-0.{HEX[::-1]}-future"),
+            put(f"d0/t-0.{HEX}-future/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"),
+            put(f"d1/t-0.{HEX[::-1]}-future/{PM}", f"version: 0\ntopic_id: {THIRD_ID}"),
+        ),
+        (f"d0/t-0.{HEX}-future", What.STRAY),
+        (f"d1/t-0.{HEX[::-1]}-future", What.STRAY),
     ),
     "4 moved to another log dir": yes(moved(T, "d0/t-0")),
     "4 -future beside the current one": yes(copied(T, f"d0/t-0.{HEX}-future")),
