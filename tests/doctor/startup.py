@@ -619,7 +619,6 @@ FOLDERS: Mapping[str, Scenario] = {
         ),
         (T, What.STRAY),
         ("d0/t-00", What.STRAY),
-        end=0,
     ),
     "4 -future folders of two older topics": yes(
         both(
