@@ -123,6 +123,22 @@ def test_a_table_that_is_in_the_catalog_all_the_same_says_what_to_do(catalog: An
         catalog.sql("INSERT INTO of_columns VALUES (x'00')")
 
 
+@pytest.mark.parametrize("way", ["saveAsTable", "writeTo"])
+def test_rows_for_such_a_table_are_at_the_path_that_they_were_given(
+    catalog: Any, tmp_path: pathlib.Path, way: str
+) -> None:
+    catalog.sql("CREATE TABLE of_columns (value BINARY) USING klog")
+    rows = catalog.createDataFrame([(b"v",)], "value binary")
+    options = {"topic": "t", "numPartitions": "1", "path": str(tmp_path / "out")}
+    if way == "writeTo":
+        rows.writeTo("of_columns").options(**options).append()
+    else:
+        rows.write.format("klog").mode("append").options(**options).saveAsTable("of_columns")
+    assert [bytes(row.value) for row in rows_of(catalog, tmp_path / "out").collect()] == [b"v"]
+    with pytest.raises(Exception, match=r"use load\(PATH\)"):
+        catalog.table("of_columns").collect()
+
+
 def test_a_batch_of_a_stream_may_be_written(spark: Any, tmp_path: pathlib.Path) -> None:
     """Spark runs it inside another execution, as it does with tables."""
     stream = spark.readStream.format("klog").option("startingOffsets", "earliest")
