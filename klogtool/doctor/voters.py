@@ -376,12 +376,23 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
         detail = cause(node=state.leader_id, epoch=state.leader_epoch)
     elif ElectionCause.VOTERS_DIFFER in causes:
         detail = VoterCause.TWO_MAY_LEAD()
+    elif _others_go_by_settings(view.own):
+        detail = VoterCause.OTHERS_BY_SETTINGS()
     else:
         return
     look = AdviceCause.ASK_QUORUM()
     is_danger = {ElectionCause.FORGOT_EPOCH, ElectionCause.VOTERS_DIFFER} & {*causes}
     severity = Severity.ERROR if is_danger else Severity.WARNING
     yield Ahead(view.path, What.STATE_CONTRADICTS, detail, cure=look, cure_looks=True, may_end=True, severity=severity)
+
+
+def _others_go_by_settings(own: Controller) -> bool:
+    """Return whether its log has a record of voters in a static quorum, which names fewer than its settings: it counts
+    for those that have it (KRaftControlRecordStateMachine)."""
+    voters, settings = own.log.quorum.voters, own.settings
+    if voters is None or own.log.quorum.kraft_version > 0 or settings is None:
+        return False
+    return not {*settings.voters} <= {voter.id for voter in voters}
 
 
 # Notes.

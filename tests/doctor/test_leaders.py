@@ -180,7 +180,7 @@ def process(found: Diagnosis) -> BrokerClaim:
 def test_after_the_last_epoch_a_lone_controller_ends_and_one_of_several_may(tmp_path: Path) -> None:
     found = diagnosed(lone(tmp_path / "one").state(1, 1, 2**31 - 1), properties(1, roles=BOTH))
     assert (found.lead.elected, found.lead.ends, found.lead.ends_after_ms) == (False, True, None)
-    assert "epoch=-2147483648" in (process(found).message or "")
+    assert "invalid partition leader epoch entry" in (process(found).message or "")
     assert What.STATE_CONTRADICTS in kinds(found)
     two = diagnosed(one_of(tmp_path, 1).state(1, -1, 2**31 - 1), others=[one_of(tmp_path, 2)])
     assert (two.lead.elected, two.lead.ends) == (None, None)

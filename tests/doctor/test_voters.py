@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from msgspec.structs import replace
-from quorums import NOTHING, TOPIC, Disk, properties, voter
+from quorums import NOTHING, TOPIC, Disk, control_batch, data_batch, properties, static, voter
 from raw_batches import build_batch
 from running import FIXTURES, run_here
 from wounded import CASES, another_voter
@@ -314,3 +314,14 @@ def test_who_may_end_beside_a_second_leader_does_not_start_for_sure(tmp_path: pa
         claim = next(walk_claims(examine([str(disk.path)], how)))
         assert isinstance(claim, BrokerClaim)
         assert (claim.leader_elected, claim.starts) == (True, None)
+
+
+@pytest.mark.parametrize(("named", "is_sure"), [((1,), True), ((1, 2, 3), False)])
+def test_who_has_a_record_of_voters_in_a_static_quorum_may_end(
+    named: tuple[int, ...], is_sure: bool, tmp_path: Path
+) -> None:
+    """Measured, 3.9.2: node 1 led by its record; the others elected node 3 by their settings, and node 1 ended (The
+    leader requested truncation to offset 20, which is below the current high watermark)."""
+    disk = Disk(tmp_path, 1).log(control_batch(0, 1, [voter(1)], 0), *(data_batch(n, 1) for n in (2, 3)))
+    claim = process(disk.path, **properties(1, static(*named)))
+    assert (claim.leader_elected, claim.starts) == (True, True if is_sure else None)

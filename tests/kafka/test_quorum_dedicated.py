@@ -23,6 +23,7 @@ from judge.quorum_faults import (
     another_node_id,
     append_records,
     damage_nothing,
+    directory_id_of,
     edit_identity,
     empty_log,
     log_of,
@@ -522,7 +523,11 @@ def voters_now(cluster: Dedicated) -> Sequence[Voter]:
 
 
 def wait_for_its_address(cluster: Dedicated, node: int) -> None:
-    """Until the leader has it in the record of voters."""
+    """Until the leader has it in the record of voters. A follower of 3.9.2 never tells it."""
+    if cluster.nodes.kind.version == "3.9.2":
+        which = ("--controller-id", node, "--controller-directory-id", directory_id_of(cluster.nodes, node))
+        cluster.quorum(cluster.leaders()[0], "remove-controller", *which)
+        cluster.quorum(cluster.leaders()[0], "add-controller", config=node)
     end = time.monotonic() + 60
     while cluster.addresses[node] not in cluster.quorum(cluster.leaders()[0], "describe", "--status"):
         assert time.monotonic() < end
