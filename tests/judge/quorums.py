@@ -92,11 +92,16 @@ def differences_of(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Differenc
 
 
 def run_as_told(nodes: Nodes, told: Told, starting: Sequence[int]) -> Truth:
-    """Start the nodes. Where klogtool says that some may end once, and that a second start is the cure, start again."""
+    """Start the nodes. Where klogtool says that some may end once, and that a second start is the cure, start again:
+    what was said before is kept, since who leads then may have got the metadata from one that led before."""
     claims = (*told.alone.items(), *told.beside.items())
     truth = nodes.run(starting, ending=[node for node, claim in claims if claim.ends])
     once = truth.ended and ElectionCause.LEADER_RESIGNED.value in told.quorum["causes"]
-    return nodes.run(starting) if once else truth
+    if not once:
+        return truth
+    again = nodes.run(starting)
+    again.said = {node: truth.said.get(node, "") + said for node, said in again.said.items()}
+    return again
 
 
 def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
