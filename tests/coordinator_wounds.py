@@ -38,6 +38,8 @@ POISON = {
     "a value of no version": Poison(OFFSETS, _COMMIT_KEY, b"", True),
     "a value of a later version": Poison(OFFSETS, _COMMIT_KEY, b"\0\x63abc", True),
     "a state of no version": Poison(TRANSACTIONS, _TXN_KEY, b"", True),
+    "no key, and larger than the buffer of a load": Poison(TRANSACTIONS, None, bytes(6 << 20), True),
+    "a large text": Poison(TRANSACTIONS, b"k1", bytes(6 << 20), False),
     "a tombstone": Poison(OFFSETS, _COMMIT_KEY, None, False),
 }
 

@@ -21,8 +21,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
-from klogtool.broker.coordinator.coordinator_load import MODULES, MOST_BYTES, TRANSACTIONS_TOPIC, find_load_end
-from klogtool.broker.coordinator.transaction_state import find_owed_markers, walk_data
+from klogtool.broker.coordinator.coordinator_load import MODULES, TRANSACTIONS_TOPIC, find_load_end
+from klogtool.broker.coordinator.transaction_state import find_owed_markers, opens_all, walk_data
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
@@ -167,16 +167,19 @@ def _runs(path: str, base_offset: int) -> list[Run]:
 
 def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
     """Return the point about a record that the coordinator of this partition cannot read. most_unread: bytes to read at
-    most, if that is less than MOST_BYTES; of a longer log nothing is known. Damage is told by others."""
+    most; of a longer log, and of one with too much to open (`opens_all`), nothing is known. Damage is told by
+    others."""
     partition = Partition(path)
     module = MODULES.get(partition.topic or "")
     if module is None or not partition.state.is_current:
         return None
     if module is SHARE and log.terms.rules.forgets_unloaded_groups:  # it has no share groups
         return None
-    if sum(segment.size for segment in log.segments.values(log.log_start_offset)) > min(MOST_BYTES, most_unread):
+    if sum(segment.size for segment in log.segments.values(log.log_start_offset)) > most_unread:
         return None
     try:
+        if not opens_all(log):
+            return None
         end = find_load_end(walk_data(log), module, log.terms.rules)
     except KlogError:
         return None

@@ -29,7 +29,8 @@ from klogtool.log.entries import Entry
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC = "__consumer_offsets", "__transaction_state", "__share_group_state"
 MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION, SHARES_TOPIC: SHARE}
-MOST_BYTES = 4 << 20  # of a log whose records are all opened one by one
+MOST_BYTES = 4 << 20  # of a log whose records are all opened one by one, however many they are
+MOST_RECORDS, MOST_LARGE_BYTES = 10_000, 256 << 20  # of one with a few large records
 NULL_KEY = "requirement failed: Transaction state log's key should not be null"
 UNKNOWN_VERSION = "UnknownRecordVersionException"
 TRANSACTION_STATES = 8  # TransactionState.fromId

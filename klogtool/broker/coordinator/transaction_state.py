@@ -14,6 +14,8 @@ from msgspec import Struct
 from klogtool.broker.causes import UnreadRecordCause
 from klogtool.broker.coordinator.coordinator_load import (
     MOST_BYTES,
+    MOST_LARGE_BYTES,
+    MOST_RECORDS,
     NULL_KEY,
     TRANSACTIONS_TOPIC,
     UNKNOWN_STATE_ID,
@@ -127,8 +129,8 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
 
     None: the records were blanked (`klogtool image`), so nothing is known. with_ends: also keep what ended, which needs
     memory for each transaction. Raises Corrupt or Unsupported if a batch or a record cannot be read: a coordinator
-    stops loading there, and knows nothing behind it. Of a log above MOST_BYTES, a record that a later one of its id
-    replaces is not opened.
+    stops loading there, and knows nothing behind it. Of a log with too much to open (`opens_all`), a record that a
+    later one of its id replaces is not opened.
     """
     latest: dict[bytes, _Found] = {}
     run: list[tuple[bytes, _Found]] = []
@@ -152,7 +154,7 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     by_id = {one.transactional_id: one for one in _walk_parsed(latest.items(), partition, _cure(log))}
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
-    if sum(segment.size for segment in log.segments.values(log.log_start_offset)) <= MOST_BYTES:
+    if opens_all(log):
         _check_all(log)
     ends = tuple(one for one in _walk_parsed(run, partition, _cure(log)) if one.state in _HISTORY)
     return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from_ms)
@@ -164,6 +166,22 @@ def _check_all(log: LoadedLog) -> None:
     if end is not None:
         reason = UnreadRecordCause.AT(offset=end.offset, why=end.reason)
         raise Corrupt(reason, kafka_class="RuntimeException", cure=_cure(log))
+
+
+def opens_all(log: LoadedLog) -> bool:
+    """Return whether each record that a coordinator loads is opened: they are few, or small. A single one can be larger
+    than MOST_BYTES. Raises KlogError if an entry cannot be read."""
+    size = sum(segment.size for segment in log.segments.values(log.log_start_offset))
+    if size <= MOST_BYTES or size > MOST_LARGE_BYTES:
+        return size <= MOST_BYTES
+    left = MOST_RECORDS
+    for entry in walk_data(log):
+        if (count := entry.records_count) is None:  # a wrapper does not say it
+            return False
+        left -= count
+        if left < 0:
+            return False
+    return True
 
 
 def walk_data(log: LoadedLog) -> Iterator[Entry]:
@@ -178,8 +196,8 @@ def walk_data(log: LoadedLog) -> Iterator[Entry]:
 def find_owed_markers(log: LoadedLog) -> frozenset[TopicPartition]:
     """Return where the coordinator of a partition of `__transaction_state` appends a marker by itself once it has
     loaded it: of transactions that it has decided about, or whose timeout comes. A load that ends early keeps what it
-    has read before (TransactionStateManager.loadTransactionMetadata). Of a log above MOST_BYTES only the latest record
-    of each id is opened."""
+    has read before (TransactionStateManager.loadTransactionMetadata). Of a log with too much to open (`opens_all`) only
+    the latest record of each id is opened."""
     latest: dict[bytes, _Found] = {}
     with suppress(KlogError):
         for record in _walk_loaded(log):
@@ -191,7 +209,7 @@ def find_owed_markers(log: LoadedLog) -> frozenset[TopicPartition]:
 
 
 def _walk_loaded(log: LoadedLog) -> Iterator[Record | Message]:
-    is_small = sum(segment.size for segment in log.segments.values(log.log_start_offset)) <= MOST_BYTES
+    is_small = opens_all(log)
     for entry in walk_data(log):
         for record in entry.records():
             if is_small and why_unread(record.key, record.value, TRANSACTION, log.terms.rules) is not None:
