@@ -38,6 +38,8 @@ def done(fault: Fault, root: pathlib.Path, older: pathlib.Path, seed: int) -> st
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.__name__ for fault in FAULTS])
 def test_a_fault_changes_something_and_one_seed_does_one_thing(fault: Fault, tmp_path: pathlib.Path) -> None:
     older, before = disks_in(tmp_path / "older"), disks_in(tmp_path / "sound")
+    snapshot = next((before / "d1" / "t-0").glob("*.snapshot"))  # so that two files of one partition are equal
+    shutil.copy(snapshot, snapshot.with_name(f"{0:020d}.snapshot"))
     for seed in range(TRIES):
         one, other = (pathlib.Path(shutil.copytree(before, tmp_path / f"{seed}-{n}")) for n in (0, 1))
         told = done(fault, one, older, seed)
