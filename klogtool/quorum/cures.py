@@ -175,6 +175,12 @@ def _one_leader(election: Election) -> Iterator[Text]:
             yield _no_leader(seat, state, CureRemark.NEW_ELECTION())
 
 
+def _none_ahead(election: Election) -> Iterator[Text]:
+    for seat in election.seats:
+        if seat.is_ahead and (state := seat.controller.quorum_state) is not None:
+            yield _no_leader(seat, state, CureRemark.NEW_ELECTION())
+
+
 def _no_strange_leader(election: Election) -> Iterator[Text]:
     """Yield how a node forgets a leader that it would name without an address; its epoch stays."""
     for seat in election.seats:
@@ -211,6 +217,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
         lambda seat: seat.ends_as_candidate and seat.why_not is ElectionCause.UNKNOWN_NODE
     ),
     ElectionCause.LEADERS_DIFFER: _one_leader,
+    ElectionCause.KNOWN_TO_FEW: _none_ahead,
     ElectionCause.STRANGE_LEADER: _no_strange_leader,
     ElectionCause.LEADER_RESIGNED: _no_strange_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,

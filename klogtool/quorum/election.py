@@ -87,6 +87,9 @@ class ElectionCause(Cause):
     is told so."""
     LEADERS_DIFFER = "leaders-differ"
     """quorum-state files name different leaders of one epoch: who hears of the other one ends."""
+    KNOWN_TO_FEW = "leader-known-to-few"
+    """quorum-state names the leader of an epoch that most voters here do not know: if they elect another one in it,
+    this controller ends."""
     NO_EPOCH_LEFT = "no-epoch-left"
     """The epoch of a log or quorum-state is the highest of 32 bits: who becomes a candidate after it ends."""
     CANDIDATE_NO_VOTER = "candidate-is-no-voter"
@@ -156,6 +159,14 @@ class Seat(Struct, frozen=True):
     def may_end(self) -> bool:
         """Return whether others may tell it of a leader that ends it."""
         return self.forgot or self.hears_otherwise or self.misled
+
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether others may elect another leader of an epoch of which it knows one. Who led that itself tells
+        them so (KafkaRaftClient.pollResigned)."""
+        state = self.controller.quorum_state
+        led = state is not None and state.leader_id == self.controller.node_id
+        return self.may_be_contradicted and not self.may_end and not led
 
     @property
     def may_end_once(self) -> bool:
@@ -289,6 +300,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     is_refused = any(seat.controller.replay_refusal is not None for seat in decided_by)
     causes += [ElectionCause.REPLAY_REFUSED] * is_refused
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
+    causes += [ElectionCause.KNOWN_TO_FEW] * (bool(sure) and any(seat.is_ahead for seat in seats))
     causes += [ElectionCause.STALE_CANDIDATE] * (bool(sure) and any(seat.is_stale and seat.starts for seat in seats))
     causes += [ElectionCause.STRANGE_LEADER] * (bool(sure) and any(seat.misleads for seat in seats))
     causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)

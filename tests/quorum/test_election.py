@@ -454,6 +454,17 @@ def test_who_voted_for_itself_in_the_epoch_of_its_log_ends(tmp_path: Path) -> No
     assert judged(stale, empty, settings=settings).outcome is ElectionOutcome.ELECTED
 
 
+def test_who_knows_a_leader_that_most_do_not_know_is_told_to_forget_it(tmp_path: Path) -> None:
+    """The doctor tells the same, and has a person ask `klogtool quorum`."""
+    disks = [Disk(tmp_path, n).voters(*map(voter, (1, 2, 3, 4, 5))).records(5).state(1, -1, 1) for n in (1, 2, 3, 4)]
+    disks[0].state(1, 5, 2)
+    election = judged(*disks)
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.KNOWN_TO_FEW,))
+    (line,) = (line for line in cures_of(election) if line.startswith("sed "))
+    subprocess.run(["bash", "-c", line], check=True)
+    assert judged(*disks).causes == ()
+
+
 def test_who_ends_as_a_stale_candidate_is_told_beside_others_that_elect_a_leader(tmp_path: Path) -> None:
     """Measured, 4.3.1: one that had lost the last election ended so at an ordinary start."""
     disks = three(tmp_path)
