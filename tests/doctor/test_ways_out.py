@@ -190,3 +190,20 @@ def test_what_is_no_file_is_moved_away_before_recovery_empties_the_log_over_it(t
     assert claims[options[1]["number"]] == 41
     subprocess.run(options[0]["command"], shell=True, check=True)
     assert not [row for row in asked(disks, scenario) if row["type"] == "ahead"]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("11 /dev/full, a snapshot that recovery writes", side(11, "snapshot")),
+        ("11 /dev/null, a snapshot that recovery writes", side(11, "snapshot")),
+        ("11 /dev/null, an index that recovery writes", side(11, "timeindex")),
+    ],
+)
+def test_before_4_0_what_recovery_cannot_write_takes_the_log_dir_offline(
+    tmp_path: pathlib.Path, name: str, file: str
+) -> None:
+    """A broker 3.9.2 did so with these."""
+    disks = wounded(SCENARIOS[name], tmp_path / "disks")
+    rows = asked(disks, SCENARIOS[name], "--kafka", "3.9.2")
+    assert [row["what"] for row in rows if row["type"] == "ahead" and row["path"] == str(disks / file)] == ["offline"]
