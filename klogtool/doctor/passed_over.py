@@ -331,8 +331,9 @@ class _Consumer:
             if not batch.part.records or batch.last_record < start:
                 continue
             if not (batch.is_plain and got.covers(first, batch.last_record)):
-                missing = [record for record, is_got in self._told_apart(batch) if not is_got]
-                missed.setdefault(batch.key, (batch, [record for record in missing if record.offset >= start]))
+                missing = (record for record, is_got in self._told_apart(batch) if not is_got)
+                once = dict.fromkeys(record for record in missing if record.offset >= start)
+                missed.setdefault(batch.key, (batch, list(once)))
         elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
         for batch, records in missed.values():
             left = [record.offset for record in records if batch.is_moved or record not in elsewhere]

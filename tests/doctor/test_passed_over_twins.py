@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pathlib
 import random
 
@@ -14,6 +15,7 @@ from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.doctor.partition_claims import follow
 from klogtool.doctor.passed_over import Followed
 from klogtool.format.batch import Record
+from klogtool.format.message import build_message
 
 
 def log_of(rng: random.Random) -> dict[int, list[bytearray]]:
@@ -97,3 +99,18 @@ def test_a_copy_before_damaged_bytes_is_a_copy(tmp_path: pathlib.Path) -> None:
     assert isinstance(followed, Followed)
     assert followed.fails_at
     assert 0 not in [part.first_offset for _, part in followed.hidden]
+
+
+def test_a_message_twice_in_a_wrapper_is_hidden_once(tmp_path: pathlib.Path) -> None:
+    """A judge's broker hid 8 of these, and 16 were claimed."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    inner = [build_message(n, b"key", b"value", magic=1, timestamp=NOW_MS) for n in range(4)]
+    wrapper = build_message(3, None, gzip.compress(b"".join(inner * 2)), magic=1, timestamp=NOW_MS, attributes=1)
+    bad = bytearray(build_batch([Record(4, NOW_MS, b"k", b"x", ())]))
+    bad[-1] ^= 1
+    (folder / f"{0:020d}.log").write_bytes(bytes(bad) + wrapper)
+    (folder / f"{0:020d}.index").touch()
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS, last_stop="clean"), jobs=1).log)
+    assert isinstance(followed, Followed)
+    assert sum(part.records for _, part in followed.hidden) in (0, 4)
