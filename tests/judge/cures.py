@@ -171,8 +171,8 @@ def about_option(
         # Of two records at one offset only one can be read; that the other one is lost, is counted.
         unread = sorted({record.offset for record in lost if is_in(record.offset, claim.readable)} - served)
         # A consumer may get some records of a batch whose compressed bytes are damaged before it fails there.
-        before_it_fails = {record.offset for record in before.below}
-        unsaid = sorted(offset for offset in served - before_it_fails if not is_in(offset, claim.readable))
+        sound = {record.offset for record in before.records}
+        unsaid = sorted(offset for offset in served & sound if not is_in(offset, claim.readable))
         if unread:
             yield Difference("OPTION", name, f"readable: {claim.readable}; not served: {unread[:5]} ({len(unread)})")
         if unsaid:
