@@ -6,7 +6,7 @@ Nothing is deleted for good: what an edit removes is kept for undo.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 
@@ -157,37 +157,36 @@ def move_away(
 
 
 def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the option to move the worse copy away. It may have records that the other one lacks. A folder of another
-    topic id is no copy: it is moved away. If the better copy has no topic id, it gets one, or a start sets it aside."""
+    """Yield the option to move the worse of two copies away that a broker loads."""
     own = Partition(point.path)
-    for twin in islice(_twins(own, patient), 1):
-        worse, better = worse_and_better(twin, own.path)
-        strays = {each for each in (worse, better) if _is_set_aside(each, patient)}
-        others = [
-            each for each in sorted(strays) if os.path.lexists(os.path.join(each, FileKind.PARTITION_METADATA.value))
-        ]
-        if len(others) == 1:
-            yield _losing_nothing(_away_of(AdviceCause.MOVE_OUT(), others[0], {worse, better}, patient))
-            return
-        is_kept = has_all_of(Partition(better), Partition(worse))
-        title = (AdviceCause.COPY_AWAY if is_kept else AdviceCause.SHORTER_COPY_AWAY)(other=quoted(better))
-        option = _away_of(title, worse, {worse, better}, patient)
-        option = _losing_nothing(option) if is_kept else option
-        if better not in strays:
-            yield option
-        else:
-            written = _write_topic_id(Partition(better), better, patient, Strategy.NOTHING_LOST)
-            yield from (_both(first, option) for first in written)
+    for twin in islice((twin for twin in _twins(own, patient) if not _is_set_aside(twin, patient)), 1):
+        yield from _of_two(own.path, twin, patient)
+
+
+def _of_two(own: str, twin: str, patient: Patient, *, is_older_topic: bool = False) -> Iterator[Option]:
+    """Yield the option to move the worse copy away. It may have records that the other one lacks. If a start sets the
+    better copy aside, that gets the topic id that the cluster has. is_older_topic: of both the records may be those of
+    an older topic."""
+    worse, better = worse_and_better(*sorted((own, twin)))  # so that the points of both have the same option
+    is_kept = has_all_of(Partition(better), Partition(worse))
+    title = (AdviceCause.COPY_AWAY if is_kept else AdviceCause.SHORTER_COPY_AWAY)(other=quoted(better))
+    is_last = patient.log_dir_of(worse) != patient.log_dir_of(better)
+    lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
+    option = move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
+    option = _losing_nothing(option) if is_kept and not is_older_topic else option
+    if not _is_set_aside(better, patient):
+        yield option
+    else:
+        written = _write_topic_id(Partition(better), better, patient, option.strategy)
+        yield from (_both(first, option) for first in written)
 
 
 def _is_set_aside(path: str, patient: Patient) -> bool:
     return not without_set_aside([Partition(path)], patient.log_dirs)
 
 
-def _away_of(title: Reason, worse: str, copies: Iterable[str], patient: Patient) -> Option:
-    is_last = len({patient.log_dir_of(path) for path in copies}) > 1
-    lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
-    return move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
+def _has_topic_id(path: str) -> bool:
+    return os.path.lexists(os.path.join(path, FileKind.PARTITION_METADATA.value))
 
 
 def _twins(own: Partition, patient: Patient) -> Iterator[str]:
@@ -431,15 +430,22 @@ def _partition_metadata(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def stray_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a partition the topic id that the cluster has. With another id before, the records may
-    be those of an older topic of that name. Beside another folder of the partition the id would make two of it: then
-    the worse one is to be moved away."""
-    partition = Partition(point.path)
-    if any(_twins(partition, patient)):
-        yield from _duplicate(point, patient)
+    be those of an older topic of that name: beside the partition itself such a folder is moved away. Beside another
+    copy the id would make two of it: then the worse one is to be moved away."""
+    partition, has_other = Partition(point.path), _has_topic_id(point.path)
+    twins = list(_twins(partition, patient))
+    loaded = [twin for twin in twins if not _is_set_aside(twin, patient)]
+    if has_other and (loaded or not partition.state.is_current):
+        is_elsewhere = loaded and patient.log_dir_of(loaded[0]) != patient.log_dir_of(point.path)
+        lines = tuple(_dropped_lines(partition, patient)) if is_elsewhere else ()
+        yield _losing_nothing(move_away(AdviceCause.MOVE_OUT(), point.path, patient, before=lines))
         return
-    has_other = os.path.lexists(os.path.join(point.path, FileKind.PARTITION_METADATA.value))
-    strategy = Strategy.MAY_DIVERGE if has_other else Strategy.NOTHING_LOST
-    yield from _write_topic_id(partition, point.path, patient, strategy)
+    like_it = [twin for twin in twins if _has_topic_id(twin) == has_other]
+    for twin in (loaded or like_it)[:1]:
+        yield from _of_two(point.path, twin, patient, is_older_topic=has_other)
+    if not loaded and not like_it:
+        strategy = Strategy.MAY_DIVERGE if has_other else Strategy.NOTHING_LOST
+        yield from _write_topic_id(partition, point.path, patient, strategy)
 
 
 def _write_topic_id(partition: Partition, path: str, patient: Patient, strategy: Strategy) -> Iterator[Option]:

@@ -24,6 +24,7 @@ BY_HAND = {
     "3 another cluster.id in one",
     "3 another node.id in one",
     "4 foreign folder lost+found",
+    "4 -future, alone, elsewhere, a file has its name",
     *(name for name in SCENARIOS if name == "4 absent" or (name.startswith("4 absent") and " file" in name)),
     *(name for name in SCENARIOS if name.startswith("11 ")),
     "4 absent, a link that leads nowhere has its name",
