@@ -116,8 +116,9 @@ class Ahead(Struct, frozen=True):
     record. stop: what stops the broker. finding: of verify, if it is one. cure: what a person does; cure_looks: that
     only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
     served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
-    runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the partition dirs that
-    it concerns, if the path is the cause of several.
+    runs. is_unsure: it may not come at all, which an order decides that nobody knows. by_leader: it comes only where
+    the controllers have a leader (KafkaRaftClient.updateListenersProgress). folders: the partition dirs that it
+    concerns, if the path is the cause of several.
     """
 
     path: str
@@ -138,6 +139,7 @@ class Ahead(Struct, frozen=True):
     is_uncounted: bool = False
     may_end: bool = False
     is_unsure: bool = False
+    by_leader: bool = False
     folders: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
 
@@ -306,7 +308,8 @@ class Leadership(Struct, frozen=True):
     expect that there is one. ends: whether a process that comes up ends by it (None:
     unknown), and ends_after_ms: how long after it asked for its registration. message: the line to look for in its
     log. voters: their ids, if they are known; needed: how many of them elect a leader. replays: whether the metadata is
-    ever replayed: without a leader nobody knows what is committed (KafkaRaftClient.updateListenersProgress).
+    ever replayed: without a leader nobody knows what is committed (KafkaRaftClient.updateListenersProgress). is_broker:
+    whether the process has a broker (None: unknown), which ends without a leader.
     """
 
     elected: bool | None = None
@@ -317,6 +320,7 @@ class Leadership(Struct, frozen=True):
     voters: tuple[int, ...] = ()
     needed: int = 0
     replays: bool = True
+    is_broker: bool | None = None
 
 
 class Diagnosis(Struct, frozen=True):

@@ -23,7 +23,6 @@ from klogtool.doctor.claims import (
 from klogtool.format.names import METADATA_TOPIC
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
-from klogtool.verify.findings import Kind
 
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS, What.UNSERVED)
@@ -91,15 +90,19 @@ def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
     before any election."""
     lead, ending = diagnosis.lead, [point for point in diagnosis.points if point.what is What.REFUSES]
     if not lead.replays:
-        ending = [point for point in ending if point.kind is not Kind.METADATA_REPLAY]
-    stops = {point.stop for point in ending if point.stop is not None}
+        ending = [point for point in ending if not point.by_leader]
+    # Where nobody knows whether there is a leader, what comes only with one is not known either: without one, a broker
+    # ends as well, and a controller does not.
+    own = [point for point in ending if not (lead.is_open and point.by_leader)]
+    ends = True if own or not ending or lead.is_broker else None
+    stops = {point.stop for point in own if point.stop is not None}
     if any(stop.is_exit for stop in stops):
         stops = set()  # it may end without an exception, before it comes to one
     if diagnosis.metadata_log_dir_to_set is not None:
         stops = set()  # without the settings for that, it ends at the metadata, first of all
     error, message = _only({stop.kafka_class for stop in stops}), _only({stop.message for stop in stops})
     if ending or (starts is False and lead.elected is not False):
-        claim = BrokerClaim(starts, error, ends=True, message=message)
+        claim = BrokerClaim(starts, error, ends, message=message)
     else:
         claim = BrokerClaim(starts, None, lead.ends, lead.ends_after_ms, lead.elected, lead.message)
     if starts is None:

@@ -56,7 +56,7 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
                     yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
                 elif is_fifo(finding.path):
                     yield Ahead(finding.path, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(finding.path, path))
-                elif has_no_end(finding.path) and not finding.path.endswith(FileKind.REPLICATION_CHECKPOINT.value):
+                elif has_no_end(finding.path):
                     yield at_endless(finding.path, move_out(finding.path, path))
                 else:
                     yield ahead_of(finding, What.RESET, finding.severity)
@@ -263,7 +263,7 @@ def _walk_registered_elsewhere(patient: Patient, strays: Sequence[Ahead]) -> Ite
             )
             cure = AdviceCause.NODE_ID_BACK(owner=owner, path=quoted(file))
             stop = stop_at("registered-elsewhere", broker=cluster.node_id)
-            yield Ahead(file, What.REFUSES, detail, stop=stop, cure=cure, folders=folders)
+            yield Ahead(file, What.REFUSES, detail, stop=stop, cure=cure, by_leader=True, folders=folders)
 
 
 def with_one_cause(strays: Sequence[Ahead], patient: Patient) -> Iterator[Ahead]:

@@ -36,10 +36,11 @@ def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     cure = level_cure(level, rules)
     if (failure := refused_level(level, rules)) is not None:
         detail = AheadCause.UNKNOWN_LEVEL(level=level, kafka=str(rules.release), lowest=lowest, highest=highest)
-        yield Ahead(path, What.REFUSES, detail, stop=refuses(*failure), cure=cure)
+        yield Ahead(path, What.REFUSES, detail, stop=refuses(*failure), cure=cure, by_leader=True)
     elif level > levels.production:
         detail = AheadCause.LEVEL_OF_TESTS(level=level, kafka=str(rules.release), highest=levels.production)
-        yield Ahead(path, What.REFUSES, detail, stop=stop_at("level-of-tests", level=level), cure=cure)
+        stop = stop_at("level-of-tests", level=level)
+        yield Ahead(path, What.REFUSES, detail, stop=stop, cure=cure, by_leader=True)
 
 
 def walk_release_points(
@@ -64,7 +65,8 @@ def _walk_setting_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
         path, (first, value) = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), next(iter(small.items()))
         detail = AheadCause.SMALL_SEGMENTS(topics=few_names(list(small)), least=least, kafka=str(rules.release))
         stop = stop_at("setting-too-low", name=SEGMENT_BYTES, value=value, least=least)
-        yield Ahead(path, What.REFUSES, detail, stop=stop, cure=AdviceCause.LARGER_SEGMENTS(topic=first, least=least))
+        cure = AdviceCause.LARGER_SEGMENTS(topic=first, least=least)
+        yield Ahead(path, What.REFUSES, detail, stop=stop, cure=cure, by_leader=True)
 
 
 def _walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:

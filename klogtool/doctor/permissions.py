@@ -29,7 +29,7 @@ from klogtool.log.folder import is_device, is_fifo, is_full_device, is_socket, i
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import Stop, offline, stop_of
+from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
@@ -121,8 +121,13 @@ def has_no_end(file: str) -> bool:
 
 
 def at_endless(file: str, cure: Text) -> Ahead:
-    """Return the point about such a device in place of a text that a start reads: the memory ends."""
-    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop_at("no-memory"), cure=cure)
+    """Return the point about such a device in place of a text that a start reads: the memory ends. High watermarks are
+    read when the first partition of the log dir becomes a leader: the broker goes on without it (ReplicaManager)."""
+    stop = stop_at("no-memory")
+    if file.endswith(FileKind.REPLICATION_CHECKPOINT.value):
+        stop = Stop(StopOutcome.UNSERVED, stop.kafka_class, stop.message)
+        return Ahead(file, What.UNSERVED, AheadCause.ENDLESS_MARKS(), stop=stop, cure=cure)
+    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
 
 
 def _why_not_made(file: str) -> Stop | None:

@@ -176,7 +176,8 @@ def _in_order(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed]) -> Iterat
 def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     """Yield a point if this release does not replay the metadata."""
     if cluster.metadata_dir is not None:
-        yield from map(ahead_at_stop, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
+        for problem in replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules):
+            yield replace(ahead_at_stop(problem), by_leader=True)
 
 
 def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:

@@ -121,7 +121,8 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
     ends_leader = ElectionCause.REPLAY_REFUSED in view.outlook.election.causes  # it has won, so the log is committed
     replays = elected is not False or ends_leader or view.own.record_problem is not None  # Raft reads that record
-    lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0, replays=replays)
+    needed = len(ids) // 2 + 1 if ids else 0
+    lead = Leadership(elected, is_open, voters=ids, needed=needed, replays=replays, is_broker=view.is_broker)
     if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
         return structs.replace(lead, ends=True, message=message_of("raft-fault"))
     if elected is False and any(seat.has_no_epoch_left for seat in view.outlook.election.seats):
@@ -193,7 +194,8 @@ def _quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ahead]
     for finding in verify_voters(read_identities(patient.log_dirs)):
         if finding.stop is None or not ends_start(finding.id, view):
             severity = Severity.ERROR if finding.stop is None else Severity.WARNING
-            yield ahead_of(structs.replace(finding, stop=None), What.NOT_VOTER, severity)
+            point = ahead_of(structs.replace(finding, stop=None), What.NOT_VOTER, severity)
+            yield structs.replace(point, may_end=finding.stop is not None)
     if view is not None:
         yield from _without_static_voters(view)
         if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from msgspec import UNSET, Struct
@@ -31,6 +32,7 @@ from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition, build_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import read_again
 from klogtool.plans.causes import LeftOutCause, LeftOutCure
 from klogtool.plans.compact import CompactQuestion, CompactResult, why_left_alone
 from klogtool.plans.compact import plan_one as plan_cleaning
@@ -150,10 +152,8 @@ def find_only_copies(
         if not names or is_metadata(folder):
             continue
         try:
-            log = load(folder.path, circumstances, jobs, checkpoints).log
-            gaps = find_gaps(log, log.terms.compaction)
-            alone = sorted({*find_deleted_in_error(log, gaps), *(gap.told_by or "" for gap in gaps)} & names)
-            if alone:
+            needed = read_again(partial(_find_needed, folder.path, circumstances, jobs, checkpoints))
+            if alone := sorted(needed & names):
                 cure = LeftOutCure.ASK_DOCTOR(path=quoted(log_dir))
                 left_out.append(LeftOut(folder.path, LeftOutCause.ONLY_COPY(file=alone[0]), cure))
         except KlogError as error:
@@ -161,6 +161,13 @@ def find_only_copies(
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
         paths |= {os.path.join(folder.path, name) for name in alone}
     return paths, left_out
+
+
+def _find_needed(path: str, circumstances: Circumstances, jobs: int | None, checkpoints: Checkpoints) -> set[str]:
+    """Return the names of files that show a gap, or have what is missing there."""
+    log = load(path, circumstances, jobs, checkpoints).log
+    gaps = find_gaps(log, log.terms.compaction)
+    return {*find_deleted_in_error(log, gaps), *(gap.told_by or "" for gap in gaps)}
 
 
 def _may_have_records(folder: str, name: str) -> bool:

@@ -161,6 +161,13 @@ class Seat(Struct, frozen=True):
         return self.forgot or self.hears_otherwise or self.misled
 
     @property
+    def ends_as_leader(self) -> bool:
+        """Return whether it ends once it is elected: kraft.version needs a VotersRecord
+        (LeaderState.appendStartOfEpochControlRecords)."""
+        quorum = self.controller.log.quorum
+        return quorum.kraft_version > 0 and quorum.voters is None
+
+    @property
     def is_ahead(self) -> bool:
         """Return whether others may elect another leader of an epoch of which it knows one. Who led that itself tells
         them so (KafkaRaftClient.pollResigned)."""
@@ -302,6 +309,8 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     causes += [ElectionCause.FORGOT_EPOCH] * (bool(sure) and any(seat.forgot for seat in seats))
     causes += [ElectionCause.KNOWN_TO_FEW] * (bool(sure) and any(seat.is_ahead for seat in seats))
     causes += [ElectionCause.STALE_CANDIDATE] * (bool(sure) and any(seat.is_stale and seat.starts for seat in seats))
+    wins_and_ends = any(_wins_and_ends(seat, seats) for seat in seats)
+    causes += [ElectionCause.VERSION_WITHOUT_VOTERS] * (bool(sure) and wins_and_ends)
     causes += [ElectionCause.STRANGE_LEADER] * (bool(sure) and any(seat.misleads for seat in seats))
     causes += [ElectionCause.LEADER_RESIGNED] * any(seat.resigns for seat in seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
@@ -639,7 +648,7 @@ _MATCHES = {
 
 def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
     """Return those that may be elected. hopeful: what is not known is as it should be."""
-    able = [seat for seat in seats if _gets_majority(seat, seats, hopeful=hopeful) and not _ends_as_leader(seat)]
+    able = [seat for seat in seats if _gets_majority(seat, seats, hopeful=hopeful) and not seat.ends_as_leader]
     if hopeful:
         return able
     # A stale candidate goes on if another one leads, or if nobody answers it before its first election timeout. And
@@ -648,11 +657,9 @@ def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
     return able if not is_last and any(not seat.is_stale for seat in able) else []
 
 
-def _ends_as_leader(seat: Seat) -> bool:
-    """Return whether it ends once it is elected: kraft.version needs a VotersRecord
-    (LeaderState.appendStartOfEpochControlRecords)."""
-    quorum = seat.controller.log.quorum
-    return quorum.kraft_version > 0 and quorum.voters is None
+def _wins_and_ends(seat: Seat, seats: Sequence[Seat]) -> bool:
+    """Return whether it may be elected before another one, and end."""
+    return seat.ends_as_leader and _gets_majority(seat, seats, hopeful=True)
 
 
 def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere: bool = False) -> bool:
@@ -752,7 +759,7 @@ def _cause(seat: Seat, seats: Sequence[Seat], *, is_open: bool) -> ElectionCause
         return seat.why_not
     if seat.has_no_epoch_left:
         return ElectionCause.NO_EPOCH_LEFT
-    if _ends_as_leader(seat):
+    if seat.ends_as_leader:
         return ElectionCause.VERSION_WITHOUT_VOTERS
     if not seat.controller.log.is_whole:
         return ElectionCause.LOG_DAMAGED

@@ -123,6 +123,7 @@ def test_a_version_without_voters_ends_a_lone_node_only(tmp_path: Path) -> None:
     several = diagnosed(disk, properties(1, static(1, 2, 3)))
     assert (several.starts, several.lead.elected) == (Starts.YES, None)
     assert What.NOT_VOTER in kinds(several)
+    assert process(several).starts is None  # who wins the election ends
 
 
 def test_one_of_three_depends_on_the_others(tmp_path: Path) -> None:
@@ -328,7 +329,8 @@ def test_the_options_begin_with_what_loses_nothing_and_end_with_other_voters(tmp
 
 def test_who_has_no_leader_is_refused_by_none(tmp_path: Path) -> None:
     """Measured: a lone node that got another node.id ended after its timeout; nobody said INVALID_REGISTRATION, which
-    the leader would (ClusterControlManager.registerBroker)."""
+    the leader would (ClusterControlManager.registerBroker). Whether one of three finds a leader its disk does not show:
+    where two had exchanged their disks nobody led, and they ended so, too."""
     registered = {"brokerId": 1, "brokerEpoch": 5, "incarnationId": directory_id(1), "endPoints": []}
     message = ("RegisterBrokerRecord", 3, registered | {"logDirs": [directory_id(1)]})
     disk = Disk(tmp_path, 7, directory=directory_id(1)).voters(voter(1)).records(1, message=message)
@@ -337,7 +339,17 @@ def test_who_has_no_leader_is_refused_by_none(tmp_path: Path) -> None:
     assert claim.message is not None
     assert claim.message.startswith("Unable to register the broker because the RPC got timed out")
     three = Disk(tmp_path / "three", 7, directory=directory_id(1)).voters(*THREE).records(1, message=message)
-    assert process(diagnosed(three, properties(7, roles=BOTH))).error == "InvalidRegistrationException"
+    claim = process(diagnosed(three, properties(7, roles=BOTH)))
+    assert (claim.leader_elected, claim.ends, claim.error, claim.message) == (None, True, None, None)
+
+
+def test_what_only_a_leader_brings_is_not_known_of_one_disk_of_three(tmp_path: Path) -> None:
+    """Nothing is replayed before a leader knows what is committed: until then a broker waits, and then ends."""
+    level = ("FeatureLevelRecord", 0, {"name": "metadata.version", "featureLevel": 99})
+    for voters, known in (((voter(1),), True), (THREE, False)):
+        disk = Disk(tmp_path / str(len(voters)), 1).voters(*voters).records(1, message=level)
+        claims = [process(diagnosed(disk, properties(1, roles=roles))) for roles in (BOTH, "controller")]
+        assert [(claim.error is not None, claim.ends) for claim in claims] == [(known, True), (known, known or None)]
 
 
 def test_who_may_be_told_of_a_leader_without_one_may_end_before_its_timeout(tmp_path: Path) -> None:

@@ -477,9 +477,15 @@ def test_who_ends_as_a_stale_candidate_is_told_beside_others_that_elect_a_leader
 
 
 def test_a_version_without_voters_ends_who_is_elected(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 1).log(control_batch(0, 1, None), data_batch(1, 1))
+    disk = Disk(tmp_path, 1).log(data_batch(0, 1), control_batch(1, 1, None))
     election = judged(disk, settings={1: properties(1, static(1))})
     assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.VERSION_WITHOUT_VOTERS,))
+    others = [Disk(tmp_path, n).log(data_batch(0, 1)) for n in (2, 3)]
+    settings = {n: properties(n, static(1, 2, 3)) for n in (1, 2, 3)}
+    election = judged(disk, *others, settings=settings)  # measured, 3.9.2: it won the first election, and ended
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.VERSION_WITHOUT_VOTERS,))
+    assert not election.is_sound
+    assert judged(*others, settings=settings).is_sound
 
 
 SIDE_FILES = {

@@ -30,6 +30,7 @@ JOBS = ("txns", "lookup --offset 5", "lookup --leader-epoch 0")
 
 def main(folder: pathlib.Path, log: str, runs: int) -> None:
     small, large = folder / "small-0", folder / "large-0"
+    folder.mkdir(parents=True, exist_ok=True)
     make_logs(small, log, SEGMENTS, MIB)
     logs = make_logs(large, log, SEGMENTS, 1024 * MIB)
     size = sum(map(os.path.getsize, logs))
