@@ -384,6 +384,9 @@ NO_FILES: Mapping[str, Scenario] = {
     "11 a socket, a closed index": loses(in_place(side(11, "index"), bind), (side(11, "index"), What.FAILS_AT_READ)),
     # A text without an end: the memory ends.
     **{f"11 /dev/zero, {name}": refuses(in_place(name, to_device("zero")), name) for name in READ_AT_THE_START[1:3]},
+    "11 /dev/zero, the high watermarks": loses(
+        in_place(f"d1/{MARKS}", to_device("zero")), (f"d1/{MARKS}", What.UNSERVED)
+    ),
     f"11 /dev/null, {T}/{PM}": refuses(in_place(f"{T}/{PM}", to_device("null")), f"{T}/{PM}"),
     f"11 /dev/null, {T}/{EPOCHS}": yes(in_place(f"{T}/{EPOCHS}", to_device("null"))),
     **{
