@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -127,23 +127,20 @@ class Nodes:
             main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(self.file(node))]
             subprocess.run(self.java(*main, *words), check=True, capture_output=True)
 
-    def run(self, nodes: Iterable[int] | None = None, *, ending: Iterable[int] = ()) -> Truth:
+    def run(self, nodes: Iterable[int] | None = None, *, ending: Iterable[int] = (), late: Iterable[int] = ()) -> Truth:
         """Start nodes together, until one leads and stays so, or all have ended, or for some seconds after the last of
         them has come to its first election. They are killed then, and their disks have changed. ending: nodes that are
-        to end, perhaps some seconds after another one leads."""
+        to end, perhaps some seconds after another one leads. late: those of them that start once there is a leader."""
         with home_of(self.kind).joinpath("lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)  # another process may have a copy of this quorum, with the same ports
-            return self._run(list(nodes or self.ports), WATCHED_S[self.kind.roles], {*ending})
+            return self._run(list(nodes or self.ports), WATCHED_S[self.kind.roles], {*ending}, [*late])
 
-    def _run(self, nodes: Iterable[int], watched_s: float, ending: set[int]) -> Truth:
+    def _run(self, nodes: Sequence[int], watched_s: float, ending: set[int], late: list[int]) -> Truth:
         running: dict[int, Any] = {}
         started = time.monotonic()
         truth, leading, since, all_up = Truth(None), None, 0.0, None
         try:
-            for node in nodes:
-                with self._log(node).open("wb") as out:
-                    command = self.java("kafka.Kafka", str(self.file(node)))
-                    running[node] = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+            running |= {node: self._started(node) for node in nodes if node not in late}
             while True:
                 time.sleep(0.3)
                 now = time.monotonic()
@@ -156,6 +153,10 @@ class Nodes:
                 leader = next((n for n in sorted(alive) if _is_active(truth.said[n])), None)
                 since = now if leader is None or leader != leading else since
                 leading = leader
+                if leader is not None and late:
+                    running |= {node: self._started(node) for node in late}
+                    since = now
+                    late.clear()
                 if leader is not None and now - since > STABLE_S:
                     truth.leader = leader
                     is_up = self.kind.roles == ALONE or "Kafka Server started" in truth.said[leader]
@@ -171,6 +172,11 @@ class Nodes:
                 if process.poll() is None:
                     process.kill()
                 process.wait()
+
+    def _started(self, node: int) -> subprocess.Popen[bytes]:
+        with self._log(node).open("wb") as out:
+            command = self.java("kafka.Kafka", str(self.file(node)))
+            return subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 
     def _log(self, node: int) -> Path:
         return self.work / f"n{node}.out"

@@ -360,6 +360,25 @@ def test_the_lines_for_two_new_disks_are_run_and_nobody_ends(leader: int, versio
     assert log_of(nodes, 1).position > before
 
 
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_who_knows_another_leader_of_an_epoch_than_the_others_ends(version: str, tmp_path: pathlib.Path) -> None:
+    """Node 1 takes node 2 for the leader of an epoch that the others do not know, and in which they elect node 3: it
+    starts when that is so (KafkaRaftClient.maybeTransition). Before there were pre-votes, node 2 itself might raise the
+    epoch first."""
+    nodes = lived(three(version), tmp_path)
+    epoch = log_of(nodes, 3).position.epoch
+    for node, leader, known in ((1, 2, epoch + 1), (2, -1, epoch), (3, -1, epoch)):
+        state = QuorumState(1, leader, known, -1, bytes(16))
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+    cut_log(nodes, 2, CHANCE)  # so nobody votes for it
+    assert "leader-known-to-few" in told_of(nodes, list(nodes.ports)).quorum["causes"]
+    truth = nodes.run(late=[1], ending=[1])
+    assert truth.leader == 3
+    assert re.search(rf"FollowerState\(.*epoch={epoch + 1}, leader(Id)?=3", truth.said[2]), truth.said[2][-3000:]
+    assert list(truth.ended) == [1], truth.said[1][-3000:]
+    assert recognise(truth.said[1])
+
+
 RESCUES: dict[str, tuple[Kind, Callable[[Nodes], object]]] = {
     "inside a transaction": (three("4.3.1"), inside_a_transaction),
     "features in the snapshot": (three("4.4.0"), each((1, newer_snapshot))),
