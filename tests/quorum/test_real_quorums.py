@@ -96,7 +96,9 @@ def removes_itself(nodes: Nodes) -> None:
 
 
 def begun_anew(nodes: Nodes) -> None:
-    """Nodes 2 and 3 were formatted with their old ids, and lived without node 1."""
+    """Nodes 2 and 3 were formatted with their old ids, and lived without node 1, whose log has a later epoch than they
+    come to, however often they elect one."""
+    append_voters(nodes, 1, voters_of(nodes, [1, 2, 3]), epochs=20)
     for node in (2, 3):
         empty_log(nodes, node, CHANCE)
     assert nodes.run([2, 3]).leader
