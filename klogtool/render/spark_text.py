@@ -9,14 +9,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
+from klogtool.causes import Reason
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_text
 from klogtool.render.findings import LABELS, closing_line
-from klogtool.render.words import count_text, number_table, words
+from klogtool.render.words import count_text, in_words, number_table, words
 from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.verification import Summary
 
@@ -106,7 +107,7 @@ class PartitionExport(Struct, frozen=True):
     bytes: int
     next_offset: int
     left_out: tuple[UnreadRange, ...] = ()
-    reason: str | None = None
+    reason: Reason | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -116,7 +117,7 @@ class PartitionExport(Struct, frozen=True):
 
 def partition_rows(result: PartitionExport) -> Iterator[Row]:
     """Yield the row of a partition, and one for each range that was left out."""
-    row = to_builtins(result)
+    row = in_words(result)
     unread_ranges = row.pop("left_out")
     yield {"type": "exported", **row}
     yield from ({"type": "left_out", **unread} for unread in unread_ranges)

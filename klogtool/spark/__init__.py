@@ -7,6 +7,7 @@ plain Python and need pyarrow at most.
     source_reader      queries, as Spark calls them: partitions of the scan, and their rows
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
+    causes             what is wrong with a query, rows or a log, as values
     filters            Spark's filters as bounds of offsets and times
     batch_columns      the columns of batches: a row for each
     tables             the tables, their columns, the rows of three

@@ -38,6 +38,7 @@ from klogtool.plans.compact import (
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import walk_partition_dirs
 from klogtool.plans.results import LeftAlone
+from klogtool.spark.causes import LogCause, OptionCause
 from klogtool.spark.findings import size_of
 from klogtool.spark.notes import log_info
 from klogtool.spark.sharing import TASK_BYTES, TASKS_A_SLOT, TaskCrew
@@ -74,7 +75,7 @@ class Compacted(Struct, frozen=True):
 def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolder]:
     """Return all folders of a log dir. Raises KlogError if it is not one, and if a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
-        raise KlogError("not a log dir", path=log_dir)
+        raise KlogError(LogCause.NOT_A_LOG_DIR(), path=log_dir)
     checkpoints = Checkpoints.of(log_dir)
     folders = {}
     for name, _, skipped in walk_partition_dirs(log_dir):
@@ -84,7 +85,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
         others = [entry.name for entry in entries if entry.is_dir() and entry.name not in folders]
     return [
         *folders.values(),
-        *(CompactedFolder(log_dir, name, "not a partition dir", is_partition=False) for name in others),
+        *(CompactedFolder(log_dir, name, LogCause.NO_PARTITION(), is_partition=False) for name in others),
     ]
 
 
@@ -93,11 +94,11 @@ def of_topics(folders: Sequence[CompactedFolder], topics: Sequence[str]) -> list
     names = [find_partition_dir_name(folder.name) for folder in folders]
     there = {name.topic for name in names if name is not None}
     if missing := [topic for topic in topics if topic not in there]:
-        raise Refused(f"no such topic: {', '.join(missing)}")
+        raise Refused(OptionCause.NO_SUCH_TOPIC(topics=tuple(missing)))
     return [
         folder
         if folder.why_not is not None or (name is not None and name.topic in topics)
-        else replace(folder, why_not="its topic was not chosen")
+        else replace(folder, why_not=LogCause.TOPIC_NOT_CHOSEN())
         for folder, name in zip(folders, names, strict=True)
     ]
 
@@ -164,7 +165,7 @@ def _compact_in_shares(
     except SparkFailed:
         raise
     except KlogError as error:
-        log_info(f"{folder.path}: compacted by a single task instead: {error}")
+        log_info(LogCause.ONE_TASK(path=folder.path, error=str(error)))
         return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
+from klogtool.spark.causes import LogCause
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +100,7 @@ def _no_constant(name: str) -> NoReturn:
 def _no_json(batch: pa.RecordBatch, name: str, row: int) -> Corrupt:
     topic, partition = (batch.column(column)[row].as_py() for column in ("topic", "partition"))
     offset = batch.column("offset")[row].as_py()
-    return Corrupt(f"the {name} of {topic}-{partition} at offset {offset} is not valid JSON")
+    return Corrupt(LogCause.NO_JSON(name=name, partition=f"{topic}-{partition}", offset=offset))
 
 
 def days_of(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

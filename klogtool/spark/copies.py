@@ -23,12 +23,12 @@ from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.storage import Place, Storage, Stored, open_place
+from klogtool.spark.causes import LogCause, SparkCure
 from klogtool.spark.heads import log_end_offset
 from klogtool.spark.tiered import partitions_in, storage_of
 from klogtool.values import PartlyCompared
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
-READ_ALL_CURE = "To read every copy that was found, set the option copies to all."
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -151,7 +151,7 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
         for copy in _copies_in(place):
             copies.setdefault((place.home, copy.folder), copy)
     if not copies and not may_be_gone:
-        raise Refused("no partition dir with a .log file was found", path=places[0].shown)
+        raise Refused(LogCause.NO_PARTITION_DIR(), path=places[0].shown)
     return sorted(
         copies.values(),
         key=lambda copy: (copy.topic or "", -1 if copy.partition is None else copy.partition, copy.folder),
@@ -240,8 +240,9 @@ def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
             continue
         _check_topic_ids(same)
         best = max(same, key=lambda copy: (copy.latest_epoch, end_of(copy), -copy.segments[0].base_offset))
-        others = ", ".join(copy.folder for copy in same if copy is not best)
-        notes.append(f"{topic}-{partition} was found {len(same)} times: {best.folder} is read, not {others}")
+        others = tuple(copy.folder for copy in same if copy is not best)
+        name, times = f"{topic}-{partition}", len(same)
+        notes.append(str(LogCause.FOUND_TWICE(partition=name, times=times, read=best.folder, others=others)))
         choice.append(best)
     return choice
 
@@ -259,8 +260,5 @@ def _check_topic_ids(same: list[Copy]) -> None:
     ids = {copy.topic_id: copy for copy in same if copy.topic_id is not None}
     if len(ids) > 1:
         one, other, *_ = ids.values()
-        raise Refused(
-            f"topic {one.topic} was found more than once, with different topic ids ({one.folder}, {other.folder}): "
-            "load them one at a time",
-            cure=READ_ALL_CURE,
-        )
+        reason = LogCause.TWO_TOPICS(topic=str(one.topic), folders=(one.folder, other.folder))
+        raise Refused(reason, cure=SparkCure.ALL_COPIES())

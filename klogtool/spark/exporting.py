@@ -23,6 +23,7 @@ from klogtool.errors import Refused, StalePlan
 from klogtool.log.storage import open_place
 from klogtool.render.decoded_columns import DecodedColumns
 from klogtool.render.spark_text import ExportedTopic
+from klogtool.spark.causes import OptionCause
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.filters import Bounds
 from klogtool.spark.growing_export import ParquetFile
@@ -125,13 +126,11 @@ def with_mode(export: Export, mode: str) -> Export:
     """Change the mode for the remaining tasks. Raises Refused if some tasks are done in a mode that may have left
     records out: the rows would be of two modes."""
     if mode not in MODES:
-        raise Refused(f"option mode must be one of {', '.join(MODES)}, got {mode}")
+        raise Refused(OptionCause.ONE_OF(name="mode", values=MODES, value=mode))
     if mode == export.how.mode:
         return export
     if export.how.mode != "FAILFAST" and export.dataset.done():
-        raise Refused(
-            f"part of it was written with --mode {export.how.mode}: continue with that mode, or start a new export"
-        )
+        raise Refused(OptionCause.OTHER_MODE(mode=export.how.mode))
     how = replace(export.how, options={**export.how.options, "mode": mode})
     export.dataset.replan(_plan_of(how, export.splits))
     return Export(export.dataset, how, export.splits)

@@ -22,6 +22,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, is_file
 from klogtool.log.storage import Place, open_place
 from klogtool.render.arrow_reference import column_text
+from klogtool.spark.causes import LogCause, SparkCure
 from klogtool.spark.copies import find_copies
 from klogtool.spark.fetching import Mirror, as_user_named, mirrored, verify_anywhere
 from klogtool.spark.options import Query
@@ -69,8 +70,7 @@ def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror 
     for root, mirror in here:
         for copy in find_copies([Place(root)]):
             if copy.tiered_id is not None:
-                command = "klogtool remote verify STORE says what is wrong in remote storage."
-                raise Refused("the table findings is of log dirs", path=copy.folder, cure=command)
+                raise Refused(LogCause.NO_LOG_DIR(), path=copy.folder, cure=SparkCure.VERIFY_REMOTE())
             path = root if root.startswith(copy.folder) else os.path.dirname(copy.folder)
             named = path if mirror is None else path.replace(mirror.path, mirror.root)
             roots.setdefault(named, (path, mirror))

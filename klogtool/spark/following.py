@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from klogtool.causes import Reason
 from klogtool.errors import Refused
 from klogtool.format.uuids import build_uuid
+from klogtool.spark.causes import LogCause, SparkCure, StreamCause
 from klogtool.spark.copies import Copy, end_of
 from klogtool.spark.filters import Bounds
-from klogtool.spark.offsets import DATA_LOSS_CURE, Wanted, name_of, resolve
+from klogtool.spark.offsets import Wanted, name_of, resolve
 from klogtool.spark.options import Query
 from klogtool.spark.planning import Split, split, wanted_copies
 from klogtool.spark.read_committed import find_committed
@@ -22,9 +24,9 @@ from klogtool.spark.stream_progress import (
     LogNow,
     Reached,
     Step,
-    changed_text,
+    changed,
     first_of,
-    gone_text,
+    gone,
     lost_between,
     step_of,
 )
@@ -68,32 +70,32 @@ class Follower:
         return split(self.query, wanted, Bounds())
 
     def _wanted(
-        self, copy: Copy | None, key: Key, before: Reached | None, after: Reached, lost: list[str]
+        self, copy: Copy | None, key: Key, before: Reached | None, after: Reached, lost: list[Reason]
     ) -> Wanted | None:
-        """Return what is read of a partition. lost: gets a text for data that is no longer there."""
+        """Return what is read of a partition. lost: gets a reason for data that is no longer there."""
         first = first_of(before, after, 0 if copy is None else copy.log_start_offset)
         if first >= after.end:
             return None
         if copy is None:
-            lost.append(gone_text([key]))
+            lost.append(gone([key]))
             return None
         topic_id = _topic_id(copy)
         if after.topic_id is not None and topic_id not in (None, after.topic_id):
-            lost.append(changed_text(key, after, Reached(end_of(copy), topic_id)))
+            lost.append(changed(key, after, Reached(end_of(copy), topic_id)))
             return None
         end = min(after.end, end_of(copy))
         if end < after.end:
-            lost.append(changed_text(key, after, Reached(end, after.topic_id)))
+            lost.append(changed(key, after, Reached(end, after.topic_id)))
         aborted = find_committed(copy).aborted if self.query.is_committed_only else ()
         return Wanted(copy, max(first, copy.log_start_offset), end, aborted) if end > first else None
 
-    def _tell(self, lost: list[str], notes: list[str]) -> None:
+    def _tell(self, lost: list[Reason], notes: list[str]) -> None:
         if not self.query.fails_on_data_loss:
-            notes += lost
+            notes += map(str, lost)
         elif lost:
             more = len(lost) - 1
-            others = f" ({more} more partition{'s' * (more > 1)} lost data)" if more else ""
-            raise Refused(f"{lost[0]}{others}", cure=DATA_LOSS_CURE)
+            reason = StreamCause.AND_MORE(lost=lost[0], more=more) if more else lost[0]
+            raise Refused(reason, cure=SparkCure.WITHOUT_LOST())
 
     def _copies(self, notes: list[str]) -> dict[Key, Copy]:
         """List the copies. A stream continues if a topic is gone: what that means depends on how far it was read."""
@@ -105,12 +107,12 @@ class Follower:
         return LogNow(copy.log_start_offset, end, end if stable is None else min(end, stable), _topic_id(copy))
 
 
-def _lost(before: Offsets, after: Offsets, starts: Mapping[Key, int]) -> list[str]:
+def _lost(before: Offsets, after: Offsets, starts: Mapping[Key, int]) -> list[Reason]:
     """Return what a stream misses between two offsets. starts: the log start offset of each existing partition."""
-    gone = [key for key in before if key not in after]
-    lost = [gone_text(gone)] if gone else []
+    absent = [key for key in before if key not in after]
+    lost = [gone(absent)] if absent else []
     losses = (lost_between(key, before.get(key), reached, starts.get(key, 0)) for key, reached in after.items())
-    return lost + [text for text in losses if text is not None]
+    return lost + [loss for loss in losses if loss is not None]
 
 
 def _with_names(copies: Iterable[Copy]) -> list[Copy]:
@@ -125,7 +127,7 @@ def _topic_id(copy: Copy) -> str | None:
 def key_of(copy: Copy) -> Key:
     """Return topic and partition of a copy that has a name."""
     if copy.topic is None or copy.partition is None:
-        raise Refused(f"{name_of(copy)} does not have the name of a partition dir")
+        raise Refused(LogCause.NOT_NAMED(name=name_of(copy)))
     return copy.topic, copy.partition
 
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from klogtool.causes import Reason
 from klogtool.disk.export_folder import drop_part, new_part, write_part
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.tiered.objects import parse_object_name
@@ -24,6 +25,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.second_reading import has_changed
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.render.spark_text import PartitionExport, UnreadRange
+from klogtool.spark.causes import ExportCause, LogCause
 from klogtool.spark.converting import days_of
 from klogtool.spark.copies import Copy, end_of
 from klogtool.spark.export_store import ExportStore
@@ -33,7 +35,7 @@ from klogtool.spark.offsets import Wanted, resolve
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.owners import owner_of
 from klogtool.spark.planning import SegmentRange, Split, split, wanted_copies
-from klogtool.spark.reading import BACKWARD, Task, read_split
+from klogtool.spark.reading import Task, read_split
 from klogtool.spark.tables import arrow_schema
 
 if TYPE_CHECKING:
@@ -188,14 +190,14 @@ class GrowingExport:
         names = self._target.names()
         if MANIFEST not in names:
             if names:
-                raise Refused("the folder is not empty, and not an export", path=self._target.where)
+                raise Refused(ExportCause.NO_EXPORT(), path=self._target.where)
             self._parts = self._target.parts()
             self._save(ExportManifest())
             return ExportManifest()
         manifest = _parsed(self._target.read(MANIFEST), f"{self._target.where}/{MANIFEST}")
         named = {file.name for one in manifest.partitions for file in one.files}
         if gone := sorted(named.difference(names)):
-            raise Refused(f"a file of this export is gone: {gone[0]}", path=self._target.where)
+            raise Refused(ExportCause.FILE_GONE(name=gone[0]), path=self._target.where)
         self._parts = self._target.parts()
         for name in names:  # of a run that was killed before it named them
             if name not in named and OURS.fullmatch(name):
@@ -220,7 +222,7 @@ class GrowingExport:
             if copy.topic is not None and copy.partition is not None:
                 yield self._export(query, copy, notes)
             else:
-                notes.append(f"{copy.folder} is not exported: its name is not that of a partition dir")
+                notes.append(str(ExportCause.NOT_NAMED(folder=copy.folder)))
 
     def _export(self, query: Query, copy: Copy, notes: list[str]) -> PartitionExport:
         state, left_out = self._state_of(copy), list[UnreadRange]()
@@ -235,7 +237,9 @@ class GrowingExport:
         records, size = sum(file.records for file in added), sum(file.bytes for file in added)
         return PartitionExport(*state.key, records, len(added), size, state.next_offset, tuple(left_out), reason)
 
-    def _add(self, query: Query, wanted: Wanted, state: ExportedPartition, left_out: list[UnreadRange]) -> str | None:
+    def _add(
+        self, query: Query, wanted: Wanted, state: ExportedPartition, left_out: list[UnreadRange]
+    ) -> Reason | None:
         """Export what is wanted behind the state; add what was left out. Return why offsets are missing that no damage
         explains."""
         reason = _why_not_after(query, wanted, state) if state.epochs else None
@@ -244,7 +248,7 @@ class GrowingExport:
         with closing(_GrowingWriter(self._parts, state, self._most_bytes)) as work:
             begin = max(wanted.start, state.next_offset)
             if state.epochs and begin > state.next_offset:
-                reason = f"offsets {state.next_offset:,} to {begin - 1:,} were deleted before they were exported"
+                reason = ExportCause.DELETED_BEFORE(first=state.next_offset, last=begin - 1)
             for ranges in split(query, [replace(wanted, start=begin)], Bounds()):
                 for part in ranges.parts:
                     left_out += work.take(part)
@@ -288,38 +292,33 @@ def _parsed(data: bytes, path: str) -> ExportManifest:
     try:
         manifest = msgspec.json.decode(data, type=ExportManifest)
     except (ValueError, RecursionError) as error:  # msgspec's errors are such
-        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
+        raise KlogError(ExportCause.DAMAGED(), path=path) from error
     if manifest.schema != SCHEMA:
-        raise Unsupported(f"a manifest of schema {manifest.schema}", path=path)
+        raise Unsupported(ExportCause.SCHEMA(schema=manifest.schema), path=path)
     return manifest
 
 
-def _why_gone(error: KlogError, copy: Copy) -> str:
+def _why_gone(error: KlogError, copy: Copy) -> Reason:
     """Return why a partition is left out of which a file is gone. What is missing in a remote store does not come back:
     the same command would say so again."""
     if error.path is None or parse_object_name(error.path) is None:
-        return f"it changed while it was read ({error}): run the same command again"
-    name = f"{copy.topic}-{copy.partition}"
-    fetch = f"klogtool remote fetch STORE {name} --output DIR/{name}"
-    return f"an object is missing in the store ({error}): {fetch} brings back the rest, and export takes that folder"
+        return ExportCause.CHANGED(error=str(error))
+    return ExportCause.OBJECT_MISSING(error=str(error), partition=f"{copy.topic}-{copy.partition}")
 
 
-def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> str | None:
+def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> Reason | None:
     """Return why the log does not continue what is exported; None if it does."""
     last = state.epochs[-1]
     end = end_of(wanted.copy)
     if end <= last.last_offset:
-        return f"the log ends at offset {end:,}, but offset {last.last_offset:,} was exported: it was truncated"
+        return ExportCause.SHORTER(end=end, exported=last.last_offset)
     only = replace(wanted, start=last.last_offset, end=last.last_offset + 1)
     for ranges in split(query, [only], Bounds()) if wanted.start <= last.last_offset else ():
         task = Task(("offset", "_partition_leader_epoch"), Bounds(), "DROPMALFORMED")
         for rows in read_split(ranges, task):
             epoch = rows["_partition_leader_epoch"][0].as_py()
             if epoch is not None and epoch != last.leader_epoch:
-                return (
-                    f"offset {last.last_offset:,} is of leader epoch {epoch}, "
-                    f"but was exported with {last.leader_epoch}: the log was truncated, and grew again"
-                )
+                return ExportCause.OTHER_EPOCH(offset=last.last_offset, epoch=epoch, exported=last.leader_epoch)
     return None
 
 
@@ -395,7 +394,7 @@ class _GrowingWriter:
                 pc.greater_equal(rows["offset"], part.base_offset), pc.less_equal(rows["offset"], highest)
             )
             if not pc.all(pc.and_(is_ours, self._is_next(rows))).as_py():
-                raise Corrupt(BACKWARD, path=part.log.path)
+                raise Corrupt(LogCause.BACKWARD(), path=part.log.path)
             yield rows
 
     def _is_next(self, rows: pa.RecordBatch) -> pa.Array:

@@ -22,6 +22,7 @@ from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.inventory import InventoryRow
 from klogtool.spark.batch_columns import codec_of
+from klogtool.spark.causes import LogCause
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
@@ -126,7 +127,7 @@ def inventory_rows(
             [next(segments) for _ in copy.segments],
             copies=counts.get((copy.topic, copy.partition), 1),
             other_topic_id=len(ids.get(copy.topic, ())) > 1,
-            headroom=rooms.get(copy.folder, Headroom(why_unknown="not on this machine")),
+            headroom=rooms.get(copy.folder, Headroom(why_unknown=str(LogCause.ELSEWHERE()))),
         )
 
 

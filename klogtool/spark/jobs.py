@@ -15,7 +15,8 @@ from typing import Any
 
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import Unsupported
-from klogtool.spark.starting import FAST, WITHOUT_SPARK, find_java_home, imported_pyspark
+from klogtool.spark.causes import SessionCause
+from klogtool.spark.starting import FAST, find_java_home, imported_pyspark
 
 PYTHON = "PYSPARK_PYTHON"
 
@@ -49,11 +50,8 @@ def register_in(spark: Any) -> None:
         if str(context.master).startswith("local"):
             context.pythonExec = sys.executable
         else:
-            warnings.warn(
-                f"Spark runs {context.pythonExec} from PATH for format('klog'), not this Python: "
-                f"export {PYTHON}={sys.executable} before the job starts, if that path exists on every machine",
-                stacklevel=3,
-            )
+            other = SessionCause.OTHER_PYTHON(python=str(context.pythonExec), name=PYTHON, own=sys.executable)
+            warnings.warn(str(other), stacklevel=3)
     spark.dataSource.register(find_data_source())
 
 
@@ -68,9 +66,9 @@ def find_data_source() -> type[Any]:
     try:
         import pyspark.sql.datasource as api
     except ImportError as error:
-        raise Unsupported(WITHOUT_SPARK) from error
+        raise Unsupported(SessionCause.NO_SPARK()) from error
     if not hasattr(api, "Filter"):
-        raise Unsupported(WITHOUT_SPARK)
+        raise Unsupported(SessionCause.NO_SPARK())
     from klogtool.spark.source import KlogDataSource
 
     return KlogDataSource

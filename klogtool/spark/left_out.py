@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
@@ -18,14 +19,13 @@ from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
 from klogtool.render.spark_text import UnreadRange
 from klogtool.salvage.mended_entries import SetRight
+from klogtool.spark.causes import LogCause
 from klogtool.spark.planning import SegmentRange
-from klogtool.spark.reading import ASTRAY, BACKWARD
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("offset", "_position", "_crc_ok")
-WRONG_CRC = "the CRC does not match"
 MOST_REASONS = 1 << 16  # between two rows
 
 
@@ -54,7 +54,7 @@ class _Collector:
 
     def __init__(self, file: LogFile, part: SegmentRange, *, drops_malformed: bool, after: int | None) -> None:
         self._file, self._part, self._drops_malformed, self._after = file, part, drops_malformed, after
-        self._reasons: dict[int, str] = {}  # by position, since the last row
+        self._reasons: dict[int, Text] = {}  # by position, since the last row
         self._own: dict[int, tuple[int, int]] = {}  # likewise: offsets of what is not behind the rows before it
         self._next_offset: int | None = None
 
@@ -71,7 +71,7 @@ class _Collector:
                     yield from self._ranges(run.position, run.first_offset)
                     self._next_offset = run.last_offset + 1
                 else:
-                    if run.reason == BACKWARD and run.position not in self._reasons:
+                    if run.reason.cause is LogCause.BACKWARD and run.position not in self._reasons:
                         self._own[run.position] = run.first_offset, run.last_offset
                     self._add(run.position, run.reason)
         yield from self._ranges(part.end, part.next_base_offset)
@@ -91,8 +91,9 @@ class _Collector:
         columns = (is_sound, is_ours, is_next, rows["_position"])
         for (sound, ours, follows, _), same in groupby(zip(*(one.to_pylist() for one in columns), strict=True)):
             count = len(list(same))
-            reason = WRONG_CRC if not sound else ASTRAY if not ours else None if follows else BACKWARD
-            yield _run_of(rows.slice(row, count), reason)
+            cause = None if follows else LogCause.BACKWARD
+            cause = LogCause.WRONG_CRC if not sound else LogCause.ASTRAY if not ours else cause
+            yield _run_of(rows.slice(row, count), None if cause is None else cause())
             row += count
 
     def _is_next(self, offsets: pa.Array, is_read: pa.Array) -> pa.Array:
@@ -110,7 +111,7 @@ class _Collector:
         if not isinstance(error, SetRight):  # it was read
             self._add(self._part.start if error.position is None else error.position, error.reason)
 
-    def _add(self, position: int, reason: str) -> None:
+    def _add(self, position: int, reason: Text) -> None:
         """Keep a reason; if there are too many, the last range reaches up to the next row."""
         if len(self._reasons) < MOST_REASONS:
             self._reasons.setdefault(position, reason)
@@ -122,7 +123,7 @@ class _Collector:
             first = last = None
         for start, end in pairwise([*self._reasons, position]):
             offsets = self._own.get(start, (first, last))
-            yield UnreadRange(self._file.path, start, max(start, end), *offsets, self._reasons[start])
+            yield UnreadRange(self._file.path, start, max(start, end), *offsets, str(self._reasons[start]))
         self._reasons.clear()
         self._own.clear()
 
@@ -133,9 +134,9 @@ class RowRun(Struct, frozen=True):
     position: int
     first_offset: int
     last_offset: int
-    reason: str | None = None
+    reason: Reason | None = None
 
 
-def _run_of(rows: pa.RecordBatch, reason: str | None = None) -> RowRun:
+def _run_of(rows: pa.RecordBatch, reason: Reason | None = None) -> RowRun:
     position, first, last = rows["_position"][0], rows["offset"][0], rows["offset"][rows.num_rows - 1]
     return RowRun(position.as_py(), first.as_py(), last.as_py(), reason)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from klogtool import kernels
+from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import TIME_ENTRIES, TIME_INDEX_ENTRY_SIZE, TimeIndexEntry, entries_before_zero_tail
@@ -14,12 +15,11 @@ from klogtool.format.names import FileKind
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
+from klogtool.spark.causes import LogCause, OptionCause, SparkCure
 from klogtool.spark.copies import Copy, SegmentFiles, end_of
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, walk_heads
 from klogtool.spark.options import EARLIEST, LATEST, Bound, Query
 from klogtool.spark.read_committed import AbortedRange, Committed, find_committed
-
-DATA_LOSS_CURE = "To continue without these records, set the option failOnDataLoss to false."
 
 
 class Wanted(Struct, frozen=True):
@@ -53,14 +53,11 @@ def _check_all_named(option: str, bound: Bound, copies: list[Copy]) -> None:
     named = {key for key, _ in bound.each}
     there = {(copy.topic or "", -1 if copy.partition is None else copy.partition) for copy in copies}
     if named != there:
-        raise Refused(
-            f"If {option} contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for "
-            f"earliest, if you don't care. Specified: {_names(named)} Assigned: {_names(there)}"
-        )
+        raise Refused(OptionCause.NOT_ALL_PARTITIONS(option=option, named=_names(named), there=_names(there)))
 
 
-def _names(partitions: set[tuple[str, int]]) -> str:
-    return "[" + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) + "]"
+def _names(partitions: set[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(f"{topic}-{partition}" for topic, partition in sorted(partitions))
 
 
 def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
@@ -73,7 +70,7 @@ def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
     if query.starting.is_time or query.starting.each is not None:
         last = end_of(copy) if end is None else end
         if start > last and not _is_reached_for(query.ending, copy, start):
-            raise Refused(f"{name_of(copy)}: start offset {start} is greater than end offset {last}")
+            raise Refused(OptionCause.START_ABOVE_END(partition=name_of(copy), start=start, end=last))
     return Wanted(copy, start, end, committed.aborted)
 
 
@@ -90,14 +87,14 @@ def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: l
     if bound.is_time and wanted is not None:
         by_time = _below(find_offset_by_time(copy, wanted, first), stable)
         if by_time is None and query.fails_without_later_time:
-            raise Refused(f"No offset matched from request of topic-partition {name_of(copy)} and timestamp {wanted}.")
+            raise Refused(OptionCause.NO_OFFSET_OF_TIME(partition=name_of(copy), timestamp=wanted))
         return by_time if by_time is not None else end_of(copy) if stable is None else stable
     if wanted is None or wanted == EARLIEST:
         return first
     if wanted == LATEST:
         return end_of(copy) if stable is None else stable
     if wanted < first:
-        _lose(query, f"{name_of(copy)} begins at offset {first}: offset {wanted} is no longer there", notes)
+        _lose(query, LogCause.BEGINS_LATER(partition=name_of(copy), first=first, wanted=wanted), notes)
     return max(wanted, first)
 
 
@@ -115,14 +112,14 @@ def _end_of(query: Query, copy: Copy, first: int, stable: int | None, notes: lis
         return stable
     end = end_of(copy) if stable is None else stable
     if wanted > end:
-        _lose(query, f"{name_of(copy)} ends at offset {end}: the log does not reach offset {wanted}", notes)
+        _lose(query, LogCause.ENDS_EARLIER(partition=name_of(copy), end=end, wanted=wanted), notes)
     return min(wanted, end)
 
 
-def _lose(query: Query, what: str, notes: list[str]) -> None:
+def _lose(query: Query, what: Reason, notes: list[str]) -> None:
     if query.fails_on_data_loss:
-        raise Refused(what, cure=DATA_LOSS_CURE)
-    notes.append(what)
+        raise Refused(what, cure=SparkCure.WITHOUT_LOST())
+    notes.append(str(what))
 
 
 # By time.

@@ -21,11 +21,11 @@ from klogtool.format.internal.decoders import INTERNAL_TOPICS as TOPICS_WITH_MES
 from klogtool.format.text import did_you_mean
 from klogtool.log.file import check_path
 from klogtool.log.storage import Place, check_place, expand
+from klogtool.spark.causes import OptionCause, SparkCure
 
 if TYPE_CHECKING:
     from klogtool.spark.copies import Copy
 
-AS_VIEW = "In SQL, read a log dir through a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
 LATEST, EARLIEST = -1, -2
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 TABLES = ("records", "batches", "findings", "left_out", "segments")
@@ -132,7 +132,7 @@ def _named(copies: list[Copy], topics: list[str], *, may_be_gone: bool) -> list[
     there = {copy.topic for copy in copies}
     missing = [topic for topic in topics if topic not in there]
     if missing and not may_be_gone:
-        raise Refused(f"no such topic: {', '.join(missing)}")
+        raise Refused(OptionCause.NO_SUCH_TOPIC(topics=tuple(missing)))
     return [copy for copy in copies if copy.topic in topics]
 
 
@@ -140,7 +140,7 @@ def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str
     """Like Spark, which asks a broker for the topics and keeps the named partitions."""
     there = {(copy.topic, copy.partition) for copy in copies}
     if missing := [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in there]:
-        notes.append(f"no such partition: {', '.join(missing)}")
+        notes.append(str(OptionCause.NO_SUCH_PARTITION(partitions=tuple(missing))))
     of_topics = _named(copies, list(dict.fromkeys(topic for topic, _ in wanted)), may_be_gone=may_be_gone)
     return [copy for copy in of_topics if (copy.topic, copy.partition) in wanted]
 
@@ -164,20 +164,18 @@ def parse_query(arguments: Mapping[str, str], notes: list[str], *, stream: bool 
     options = {name.lower(): value for name, value in arguments.items()}
     paths = _paths(options)
     if OF_TABLES in options:
-        raise Refused("CREATE TABLE ... USING klog cannot be read: Spark does not keep its path", cure=AS_VIEW)
+        raise Refused(OptionCause.TABLE_OF_CATALOG(), cure=SparkCure.AS_VIEW())
     _note_ignored(options, notes, stream=stream)
     strategies = [name for name in STRATEGIES if name in options]
     if len(strategies) > 1:
-        raise Refused(
-            "Only one of the following options can be specified for Kafka source: subscribe, subscribepattern, assign"
-        )
+        raise Refused(OptionCause.ONE_STRATEGY())
     strategy = strategies[0] if strategies else None
     starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
     _check_bounds(options, starting, ending)
     rates = _rates(options)  # they have to fit each other even if they have no effect
     is_all = _one_of(options, "copies", ("one", "all")) == "all"
     if is_all and stream:
-        raise Refused("a stream reads one copy of each partition: option copies must be one")
+        raise Refused(OptionCause.COPIES_OF_STREAM())
     return Query(
         places=tuple(places_of(paths, options.get("storageoptions", ""))),
         shape=parse_shape(options),
@@ -221,7 +219,7 @@ def _mode(options: Mapping[str, str]) -> str:
     default = "FAILFAST" if table == "records" else "PERMISSIVE"
     mode = _one_of({"mode": options.get("mode", default).upper()}, "mode", MODES)
     if table == "left_out" and mode == "FAILFAST":
-        raise Refused("mode FAILFAST leaves nothing out: the table left_out is of PERMISSIVE or DROPMALFORMED")
+        raise Refused(OptionCause.FAILFAST())
     return mode
 
 
@@ -229,11 +227,11 @@ def _formats(options: Mapping[str, str]) -> Formats:
     formats = Formats(options.get("keyformat"), options.get("valueformat"))
     names = [name for name in ("keyformat", "valueformat", "schemas") if name in options]
     if names and options.get("table", "records") != "records":
-        raise Refused(f"option {SPELLED.get(names[0], names[0])} is for the table records")
+        raise Refused(OptionCause.OF_RECORDS(name=SPELLED[names[0]]))
     if names == ["schemas"]:
-        raise Refused("option schemas needs keyFormat or valueFormat")
+        raise Refused(OptionCause.NO_FORMAT())
     if "schemas" not in options and (form := next((f for f in WITH_SCHEMAS if f in astuple(formats)), None)):
-        raise Refused(f"format {form} needs the option schemas: a folder with the schemas")
+        raise Refused(OptionCause.NO_SCHEMAS(form=form))
     return formats
 
 
@@ -242,14 +240,12 @@ def _internal_topic(options: Mapping[str, str]) -> str | None:
     if _one_of(options, "decode", ("none", "internal")) == "none":
         return None
     if options.get("table", "records") != "records" or "keyformat" in options or "valueformat" in options:
-        raise Refused("decode internal is for the table records, without keyFormat and valueFormat")
+        raise Refused(OptionCause.DECODES_RECORDS())
     topics = {topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()}
     if "assign" in options:
         topics = {topic for topic, _ in partitions_of_json(options["assign"])}
     if len(topics) != 1 or not topics <= TOPICS_WITH_MESSAGES.keys():
-        raise Refused(
-            f"decode internal reads one topic, named by subscribe or assign: {', '.join(TOPICS_WITH_MESSAGES)}"
-        )
+        raise Refused(OptionCause.DECODES_ONE_TOPIC(topics=tuple(TOPICS_WITH_MESSAGES)))
     return topics.pop()
 
 
@@ -257,14 +253,14 @@ def _most_left_out(options: Mapping[str, str]) -> int | None:
     if "failonleftout" not in options:
         return None
     if options.get("table", "records") != "records" or _mode(options) == "FAILFAST":
-        raise Refused("failOnLeftOut is for the table records, with mode PERMISSIVE or DROPMALFORMED")
+        raise Refused(OptionCause.LEFT_OUT_OF_RECORDS())
     return _number("failOnLeftOut", options["failonleftout"])
 
 
 def _rates(options: Mapping[str, str]) -> dict[str, int]:
     most, least = _positive(options, "maxoffsetspertrigger"), _positive(options, "minoffsetspertrigger")
     if most and least > most:
-        raise Refused(f"minOffsetsPerTrigger ({least}) is more than maxOffsetsPerTrigger ({most})")
+        raise Refused(OptionCause.LEAST_ABOVE_MOST(least=least, most=most))
     return {"most_offsets": most, "least_offsets": least, "most_seconds": _seconds(options)}
 
 
@@ -273,7 +269,7 @@ def _seconds(options: Mapping[str, str]) -> int:
     text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
     match = re.fullmatch(r"(\d{1,18})(s|m|min|h|d)?", text)
     if match is None:
-        raise Refused(f"option maxTriggerDelay is not a duration such as 15m: {text}")
+        raise Refused(OptionCause.NO_DURATION(text=text))
     return int(match[1]) * SECONDS[match[2] or "s"]
 
 
@@ -283,13 +279,13 @@ def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool)
         if spelled in OWN or (stream and spelled in STREAM_ONLY):
             continue
         if name in REFUSED:
-            raise Refused(f"Kafka option '{name.removeprefix('kafka.')}' is not supported")
+            raise Refused(OptionCause.OF_KAFKA(name=name.removeprefix("kafka.")))
         if spelled in STREAM_ONLY:
-            notes.append(f"option {name} has no effect: it applies to streams only")
+            notes.append(str(OptionCause.STREAMS_ONLY(name=name)))
         elif name.startswith("kafka.") or spelled in IGNORED:
-            notes.append(f"option {name} has no effect: there is no broker")
+            notes.append(str(OptionCause.NO_BROKER(name=name)))
         else:
-            raise Refused(f"option {name} is unknown{did_you_mean(name, SPELLED.values())}")
+            raise Refused(OptionCause.UNKNOWN(name=name, guess=did_you_mean(name, SPELLED.values())))
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
@@ -302,12 +298,12 @@ def _checked_strategy(strategy: str, value: str) -> str:
     if strategy == "assign":
         partitions_of_json(value)
     elif not value.strip(" ,"):
-        raise Refused(f"No topics to subscribe to as specified value for option '{strategy}' is '{value}'")
+        raise Refused(OptionCause.NO_TOPICS(strategy=strategy, value=value))
     elif strategy == "subscribepattern":
         try:
             re.compile(value)
         except (re.error, OverflowError, RecursionError) as error:
-            raise Refused(f"subscribepattern is not a valid regular expression: {error}") from error
+            raise Refused(OptionCause.NO_PATTERN(error=str(error))) from error
     return value
 
 
@@ -322,18 +318,18 @@ def _starting(options: Mapping[str, str], *, stream: bool) -> Bound:
         return Bound(EARLIEST)
     if text.lower() == "latest":
         if not stream:
-            raise Refused("starting offset can't be latest for batch queries on Kafka")
+            raise Refused(OptionCause.BEGINS_LATEST())
         return Bound(LATEST)
     each = _offsets_of_json("startingOffsets", text)
     for (topic, partition), offset in each:
         if offset == LATEST and not stream:
-            raise Refused(f"startingOffsets for {topic}-{partition} can't be latest for batch queries on Kafka")
+            raise Refused(OptionCause.PARTITION_BEGINS_LATEST(partition=f"{topic}-{partition}"))
     return Bound(EARLIEST, each)
 
 
 def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
     if stream and ("endingoffsets" in options or "endingoffsetsbytimestamp" in options):
-        raise Refused("ending offset not valid in streaming queries")
+        raise Refused(OptionCause.END_OF_STREAM())
     if stream:  # endingTimestamp has no effect on a stream, as in Spark's source
         return Bound(LATEST)
     if (by_time := _by_time(options, "ending")) is not None:
@@ -342,11 +338,11 @@ def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
     if text.lower() == "latest":
         return Bound(LATEST)
     if text.lower() == "earliest":
-        raise Refused("ending offset can't be earliest for batch queries on Kafka")
+        raise Refused(OptionCause.ENDS_EARLIEST())
     each = _offsets_of_json("endingOffsets", text)
     for (topic, partition), offset in each:
         if offset == EARLIEST:
-            raise Refused(f"ending offset for {topic}-{partition} can't be earliest for batch queries on Kafka")
+            raise Refused(OptionCause.PARTITION_ENDS_EARLIEST(partition=f"{topic}-{partition}"))
     return Bound(LATEST, each)
 
 
@@ -364,11 +360,11 @@ def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) ->
         return
     first, last = dict(starting.each), dict(ending.each)
     if first.keys() != last.keys():
-        raise Refused("startingOffsets and endingOffsets do not name the same partitions")
+        raise Refused(OptionCause.OTHER_PARTITIONS())
     for (topic, partition), offset in first.items():
         end = last[topic, partition]
         if end >= 0 and offset > end:
-            raise Refused(f"{topic}-{partition} would begin at offset {offset}, which is after its end, {end}")
+            raise Refused(OptionCause.BEGINS_BEHIND_END(partition=f"{topic}-{partition}", offset=offset, end=end))
 
 
 # Values.
@@ -378,9 +374,10 @@ def _json(name: str, text: str, kind: type) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"option {name} is not valid JSON: {text}") from error
+        raise Refused(OptionCause.NO_JSON(name=name, text=text)) from error
     if not isinstance(value, kind):
-        raise Refused(f"option {name} must be a JSON {'list' if kind is list else 'object'}: {text}")
+        kind_name = "list" if kind is list else "object"
+        raise Refused(OptionCause.OTHER_JSON(name=name, kind=kind_name, text=text))
     return value
 
 
@@ -388,19 +385,19 @@ def partitions_of_json(text: str) -> list[tuple[str, int]]:
     """Parse (topic, partition) pairs from JSON such as {"t": [0, 1]}. Raises Refused for anything else."""
     topics = _json("assign", text, dict)
     if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in topics.values()):
-        raise Refused(f'option assign must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
+        raise Refused(OptionCause.NO_PARTITIONS(text=text))
     return [(topic, partition) for topic, ids in topics.items() for partition in ids]
 
 
 def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple[tuple[str, int], int], ...]:
-    example = f'option {name} must look like {{"topicA": {{"0": 23, "1": -1}}, "topicB": {{"0": -2}}}}, got {text}'
+    wrong = OptionCause.NO_OFFSETS(name=name, text=text)
     each = {}
     for topic, offsets in _json(name, text, dict).items():
         if not isinstance(offsets, dict):
-            raise Refused(example)
+            raise Refused(wrong)
         for partition, offset in offsets.items():
             if not re.fullmatch(r"\d{1,10}", partition) or type(offset) is not int or offset < least:
-                raise Refused(example)
+                raise Refused(wrong)
             each[topic, int(partition)] = offset
     return tuple(each.items())
 
@@ -409,9 +406,9 @@ def _number(name: str, text: str) -> int:
     try:
         number = int(text)
     except ValueError as error:
-        raise Refused(f"option {name} is not a number: {text}") from error
+        raise Refused(OptionCause.NO_NUMBER(name=name, text=text)) from error
     if number < 0:
-        raise Refused(f"option {name} must not be negative: {text}")
+        raise Refused(OptionCause.BELOW_ZERO(name=name, text=text))
     return number
 
 
@@ -421,7 +418,7 @@ def _positive(options: Mapping[str, str], name: str) -> int:
         return 0
     number = _number(name, options[name])
     if number == 0:
-        raise Refused(f"option {name} must be positive")
+        raise Refused(OptionCause.ZERO(name=name))
     return number
 
 
@@ -431,7 +428,7 @@ def _bytes(options: Mapping[str, str], name: str) -> int:
     match = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text)
     if match is None:
         if text:
-            raise Refused(f"option {name} is not a size such as 134217728 or 128m: {text}")
+            raise Refused(OptionCause.NO_SIZE(name=name, text=text))
         return 0
     return _positive({name: str(int(match[1]) << UNIT_BITS[match[2]])}, name)
 
@@ -444,18 +441,14 @@ def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> s
     """Return the given value, or the first of `values` as the default."""
     value = options.get(name, values[0])
     if value not in values:
-        raise Refused(f"option {name} must be one of {', '.join(values)}, got {value}")
+        raise Refused(OptionCause.ONE_OF(name=name, values=values, value=value))
     return value
 
 
 def places_of(paths: list[str], options: str) -> Iterator[Place]:
     """Yield the places that a query names. Raises Refused for none, Unreadable if one does not exist."""
     if not paths:
-        raise Refused(
-            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs. "
-            "A table of Spark's catalog (saveAsTable, CREATE TABLE) has none",
-            cure=AS_VIEW,
-        )
+        raise Refused(OptionCause.NO_PATH(), cure=SparkCure.AS_VIEW())
     for path in paths:
         check_path(path)
         yield from expand(Place(path, options))

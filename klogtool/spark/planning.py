@@ -22,6 +22,7 @@ from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile
 from klogtool.log.storage import AHEAD_BYTES, Place, Stored
 from klogtool.render.selection import LARGEST, SMALLEST
+from klogtool.spark.causes import LogCause
 from klogtool.spark.copies import Copy, SegmentFiles, choose, find_copies
 from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, is_batch_of, walk_heads, walk_index
@@ -34,7 +35,6 @@ from klogtool.spark.tiered import storage_of
 OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves
 FEW_PARTS = 1000  # of a segment: so many are believed, however small its batches are
-CLEANED = "the broker cleaned or truncated it since the query was planned"
 LEAST_RECORD_BYTES = 7  # DefaultRecord: length, attributes, two deltas, two lengths, number of headers
 
 
@@ -74,7 +74,7 @@ class SegmentRange(Struct, frozen=True):
         is_replaced = self.log.is_replaced_by(file)
         if (is_replaced or file.size < self.end) and not (is_replaced and self.is_whole):
             file.close()
-            raise Changed(CLEANED, path=file.path)
+            raise Changed(LogCause.CHANGED(), path=file.path)
         return file
 
     @property

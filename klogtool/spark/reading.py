@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -21,12 +22,13 @@ from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
+from klogtool.spark.causes import LogCause
 from klogtool.spark.filters import Bounds
 from klogtool.spark.head_columns import walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
 from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, columns_of_ddl
-from klogtool.spark.planning import CLEANED, SegmentRange, Split
+from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
 
 if TYPE_CHECKING:
@@ -47,9 +49,6 @@ PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20
 OF_A_FILE = PLACE_COLUMNS | {"_segment"}
-ASTRAY = "its offsets are not those of the segment"
-BACKWARD = "its offsets do not lie behind those before it"
-OUT_OF_ORDER = f"{BACKWARD}, or are not those of the segment"
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 
 
@@ -228,7 +227,7 @@ class _Reader:
         if part.is_flank and not self._task.is_strict:
             return
         path, position = self._tally.first_invalid or (file.path, None)
-        error = Corrupt("the CRC does not match", path=path, position=position)
+        error = Corrupt(LogCause.WRONG_CRC(), path=path, position=position)
         if self._task.is_strict:
             fail(file, part, error)
             return
@@ -243,15 +242,16 @@ class _Reader:
         more, self._astray = tally.astray - self._astray, tally.astray
         is_joined = more and part.log.is_replaced_by(file)  # the cleaner has put it and the next ones into one file
         if is_joined and (self._task.is_strict or self._task.most_left_out is not None):
-            raise Changed(CLEANED, path=file.path)
+            raise Changed(LogCause.CHANGED(), path=file.path)
         if self._task.is_strict:
-            places = [(ASTRAY, tally.first_astray), (BACKWARD, tally.first_backward)]
+            places = [(tally.first_astray, LogCause.ASTRAY()), (tally.first_backward, LogCause.BACKWARD())]
             tally.first_astray = tally.first_backward = None
-            for place, why in sorted((place, why) for why, place in places if place is not None):
+            found = [(place, why) for place, why in places if place is not None]
+            for place, why in sorted(found, key=itemgetter(0)):
                 fail(file, part, Corrupt(why, path=place[0], position=place[1]))
         elif more and not part.is_flank:
             path, position = tally.first_astray or (file.path, None)
-            error = Corrupt(ASTRAY, path=path, position=position)
+            error = Corrupt(LogCause.ASTRAY(), path=path, position=position)
             log_warning(f"left out: {error}")
             self._left_out.add(more, error)
 
@@ -261,7 +261,7 @@ class _Reader:
             return
         head = next(_readable_heads(file, replace(part, start=part.end, end=part.log.size)), None)
         if head is not None and head.first_offset <= self._tally.highest:
-            fail(file, part, Corrupt(BACKWARD, path=file.path, position=part.end))
+            fail(file, part, Corrupt(LogCause.BACKWARD(), path=file.path, position=part.end))
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Drop rows that must not be seen, and columns that are not wanted."""

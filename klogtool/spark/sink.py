@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from klogtool.disk.new_log_dir import NewLogDir
 from klogtool.errors import Refused
+from klogtool.spark.causes import OptionCause, SparkCure, WriteCause
 from klogtool.spark.notes import log_info, log_warning
-from klogtool.spark.options import AS_VIEW
 from klogtool.spark.reading import spare_collections
 from klogtool.spark.source_reader import as_arrow
 from klogtool.spark.write_options import check_rows, parse_write_options
@@ -41,7 +41,7 @@ class KlogWriter(DataSourceArrowWriter):
     def __init__(self, options: dict[str, str], schema: StructType, *, overwrite: bool) -> None:
         """Check everything that is known before rows come, and make the folder for tasks. Raises Refused."""
         if overwrite:
-            raise Refused('klog writes a new log dir and replaces none: use mode("append") with a new folder')
+            raise Refused(WriteCause.REPLACES())
         notes: list[str] = []
         path, self._how = parse_write_options(options, notes)
         check_rows(as_arrow(schema), self._how)
@@ -86,10 +86,7 @@ def refuse_tables(properties: Mapping[str, str]) -> None:
     """
     execution = properties.get(EXECUTION)
     if OF_STREAM not in properties and execution != properties.get(OUTER_EXECUTION, execution):
-        raise Refused(
-            "a table that saveAsTable makes cannot be read, because Spark does not keep its path: use save(PATH)",
-            cure=AS_VIEW,
-        )
+        raise Refused(OptionCause.TABLE_MADE(), cure=SparkCure.AS_VIEW())
 
 
 # Rows put where the sink needs them: all of a partition in one task, in order.
@@ -100,13 +97,13 @@ def deal(rows: Any, partitions: int | None) -> Any:
     names = {name.lower(): name for name in rows.columns}
     if partitions is not None:
         if "partition" in names:
-            raise Refused("the rows have a column partition already")
+            raise Refused(WriteCause.ALREADY_PARTITION())
         if partitions < 1:
-            raise Refused(f"there is one partition at least, got {partitions}")
+            raise Refused(WriteCause.NO_PARTITIONS(partitions=partitions))
         rows = rows.withColumn("partition", _partition_column(names, partitions))
         names["partition"] = "partition"
     if "partition" not in names:
-        raise Refused("the rows have no column partition: say how many partitions there are")
+        raise Refused(WriteCause.HOW_MANY())
     places = [names[name] for name in ("topic", "partition") if name in names]
     order = [names[name] for name in IN_ORDER_OF if name in names][:1]
     return rows.repartition(*places).sortWithinPartitions(*places, *order)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from klogtool.errors import Refused
+from klogtool.spark.causes import OptionCause
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.findings import plan_parts, read_findings
 from klogtool.spark.notes import log_warning
@@ -91,7 +92,7 @@ def columns_wanted(query: Query, schema: StructType) -> tuple[str, ...]:
     columns = checked_columns(query.shape, schema.fieldNames())
     wanted = table_schema(query.shape, columns)
     if as_arrow(schema).types != wanted.types:
-        raise Refused(f"the column types of the given schema are not those of the table; they are: {ddl(wanted)}")
+        raise Refused(OptionCause.OTHER_TYPES(columns=ddl(wanted)))
     derived_columns(query)
     return columns
 

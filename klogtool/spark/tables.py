@@ -27,6 +27,7 @@ from klogtool.render.internal_columns import InternalColumns
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.salvage.mended_entries import MAGIC, hides_entries, mended
 from klogtool.spark.batch_columns import BATCH_COLUMNS, codec_of
+from klogtool.spark.causes import LogCause, OptionCause
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.left_out import walk_left_out
@@ -35,7 +36,6 @@ from klogtool.spark.owners import OWNER, Owner, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import (
     METADATA_COLUMNS,
-    OUT_OF_ORDER,
     RECORD_COLUMNS,
     Task,
     columns_of,
@@ -131,10 +131,7 @@ def checked_columns(shape: Shape, columns: Sequence[str]) -> tuple[str, ...]:
     wrong = [name for name in columns if name.lower() not in spelled]
     known = tuple(spelled[name.lower()] for name in columns if name.lower() in spelled)
     if wrong or len(set(known)) < len(known) or not columns:
-        raise Refused(
-            f"table {shape.table} has no such column, or it was named twice: {', '.join(wrong or columns)} "
-            f"(columns: {', '.join(every)})"
-        )
+        raise Refused(OptionCause.NO_COLUMN(table=shape.table, names=tuple(wrong or columns), columns=tuple(every)))
     return known
 
 
@@ -318,7 +315,7 @@ def _in_order(file: LogFile, part: SegmentRange) -> Iterator[Head | HeadRows]:
         else:
             position = heads.position
         if position is not None:
-            fail(file, part, Corrupt(OUT_OF_ORDER, path=file.path, position=position))
+            fail(file, part, Corrupt(LogCause.OUT_OF_ORDER(), path=file.path, position=position))
         yield heads
         last, end = max(last, _last_offset_of(heads)), heads.end
         start = heads.position if isinstance(heads, Head) else heads.number("position", heads.count - 1)

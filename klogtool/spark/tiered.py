@@ -22,10 +22,10 @@ from klogtool.log.storage import AHEAD_BYTES, Place, Storage, Stored, open_place
 from klogtool.remote.named import newest_by_start
 from klogtool.remote.segment_file import IN_INDEXES, IN_OBJECTS, find_side_file, open_log
 from klogtool.remote.store import RemoteStore, StoredSegment, store_of
+from klogtool.spark.causes import LogCause, SparkCure
 
 MISSING_BYTES = 1  # of a log that is not there: who opens it is told
 SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT)
-FETCH_CURE = "klogtool remote fetch STORE TOPIC-PARTITION --key ID=FILE --output DIR makes a partition dir of it."
 
 
 class TieredPartition(Struct, frozen=True):
@@ -58,8 +58,8 @@ def _files_of(store: RemoteStore, segment: StoredSegment) -> dict[str, Stored]:
     """Return the files of a segment, with their sizes as they were on the broker's disk."""
     manifest = store.manifest(segment)
     if manifest is not None and manifest.encryption is not None:
-        reason = f"encrypted with the key {manifest.encryption.key_id}: Spark's tasks do not get private keys"
-        raise Unsupported(reason, path=segment.path_of_log, cure=FETCH_CURE)
+        reason = LogCause.ENCRYPTED(key_id=manifest.encryption.key_id)
+        raise Unsupported(reason, path=segment.path_of_log, cure=SparkCure.FETCH())
     known = Stored(segment.path_of_log, MISSING_BYTES, segment.newest_ms) if segment.log is None else segment.log
     log = known if manifest is None else Stored(known.path, manifest.size, known.mtime_ms)
     files = {build_file_name(FileKind.LOG, segment.start_offset): log}

@@ -25,6 +25,7 @@ from klogtool.format.text import did_you_mean
 from klogtool.format.uuids import ZERO_UUID, parse_uuid
 from klogtool.log.storage import LOCAL_SCHEMES, Place
 from klogtool.plans.creation import TOPIC_NAME
+from klogtool.spark.causes import OptionCause, WriteCause
 from klogtool.spark.reading import METADATA_COLUMNS
 
 BATCH_BYTES = 16_384  # batch.size of a producer
@@ -99,31 +100,27 @@ def _known(options: Mapping[str, str], notes: list[str]) -> dict[str, str]:
         if own in SPELLED:
             known[own] = value
         elif name.startswith("kafka."):
-            notes.append(f"option {name} has no effect: there is no broker")
+            notes.append(str(OptionCause.NO_BROKER(name=name)))
         else:
-            raise Refused(f"option {name} is unknown{did_you_mean(name, SPELLED.values())}")
+            raise Refused(OptionCause.UNKNOWN(name=name, guess=did_you_mean(name, SPELLED.values())))
     return known
 
 
 def _path(options: Mapping[str, str]) -> str:
     place = Place(options.get("path", ""))
     if not place.uri:
-        raise Refused("no path was given: use save(PATH) with a new folder")
+        raise Refused(WriteCause.NO_PATH())
     if place.scheme not in LOCAL_SCHEMES:
-        raise Refused(
-            f"klog writes to file systems only, because {place.scheme}:// cannot rename a folder: write to a folder "
-            "of a disk or a shared mount",
-            path=place.shown,
-        )
+        raise Refused(WriteCause.NO_FILE_SYSTEM(scheme=place.scheme), path=place.shown)
     return place.uri.removeprefix("file://")
 
 
 def check_topic(topic: str) -> None:
     """Raises Refused for a name that Kafka refuses, and for the cluster's own topic."""
     if not TOPIC_NAME.fullmatch(topic):
-        raise Refused(f"Kafka refuses this name of a topic: {topic!r}")
+        raise Refused(WriteCause.TOPIC_REFUSED(topic=topic))
     if topic == METADATA_TOPIC:
-        raise Refused(f"{METADATA_TOPIC} belongs to its cluster, and cannot be written")
+        raise Refused(WriteCause.OF_CLUSTER(topic=topic))
 
 
 def _topic_ids(text: str) -> dict[str, str]:
@@ -135,9 +132,9 @@ def _topic_ids(text: str) -> dict[str, str]:
     try:
         ids = json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused(f"option topicId is not JSON: {text[:80]}") from None
+        raise Refused(WriteCause.NO_JSON(text=text[:80])) from None
     if not all(isinstance(value, str) for value in ids.values()):
-        raise Refused('option topicId is an id, or a JSON object of ids: {"topic": "..."}')
+        raise Refused(WriteCause.TOPIC_IDS())
     return {topic: _checked_id(value) for topic, value in ids.items()}
 
 
@@ -147,7 +144,7 @@ def _checked_id(text: str) -> str:
             return text
     except KlogError:
         pass
-    raise Refused(f"option topicId: {text[:80]!r} is not the id of a topic")
+    raise Refused(WriteCause.NO_TOPIC_ID(text=text[:80]))
 
 
 def _level(options: Mapping[str, str], codec: str) -> int | None:
@@ -158,9 +155,9 @@ def _level(options: Mapping[str, str], codec: str) -> int | None:
         level = int(text)
         compress(codec, b"", magic=2, level=level)
     except KlogError as error:
-        raise Refused(f"option compression.{codec}.level: {error}") from None
+        raise Refused(WriteCause.LEVEL(codec=codec, error=str(error))) from None
     except ValueError:
-        raise Refused(f"option compression.{codec}.level is not a whole number: {text[:80]}") from None
+        raise Refused(OptionCause.NO_WHOLE_NUMBER(name=f"compression.{codec}.level", text=text[:80])) from None
     return level
 
 
@@ -170,11 +167,10 @@ def _settings(options: Mapping[str, str]) -> dict[str, str]:
         config = log_config(settings)
     except KlogError as error:
         raise Refused(str(error)) from None
-    if not 1 <= config.segment_bytes <= MAX_INT:
-        raise Refused(f"option segment.bytes must be from 1 to {MAX_INT}, got {config.segment_bytes}")
+    _check_between("segment.bytes", config.segment_bytes, 1, MAX_INT)
     for name in SETTINGS:
         if getattr(config, name.replace(".", "_")) < 0:
-            raise Refused(f"option {name} is negative")
+            raise Refused(OptionCause.NEGATIVE(name=name))
     return settings
 
 
@@ -183,7 +179,7 @@ def _one_of(options: Mapping[str, str], name: str, values: Sequence[str], defaul
     for known in values:
         if value.lower() == known.lower():
             return known
-    raise Refused(f"option {name} must be one of {', '.join(values)}, got {value[:80]}")
+    raise Refused(OptionCause.ONE_OF(name=name, values=tuple(values), value=value[:80]))
 
 
 def _number(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
@@ -193,10 +189,14 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int, mos
     try:
         value = int(text)
     except ValueError:
-        raise Refused(f"option {name} is not a whole number: {text[:80]}") from None
-    if not least <= value <= most:
-        raise Refused(f"option {name} must be from {least} to {most}, got {value}")
+        raise Refused(OptionCause.NO_WHOLE_NUMBER(name=name, text=text[:80])) from None
+    _check_between(name, value, least, most)
     return value
+
+
+def _check_between(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise Refused(OptionCause.NOT_BETWEEN(name=name, least=least, most=most, value=value))
 
 
 # Columns.
@@ -207,21 +207,22 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
     names = [name.lower() for name in schema.names]
     for name in schema.names:
         if name not in METADATA_COLUMNS and name.lower() not in _LOWER:
-            raise Refused(f"column {name} is unknown{did_you_mean(name, COLUMNS)}: klog writes {', '.join(COLUMNS)}")
+            guess = did_you_mean(name, COLUMNS)
+            raise Refused(WriteCause.COLUMN_UNKNOWN(name=name, guess=guess, columns=COLUMNS))
         if names.count(name.lower()) > 1:
-            raise Refused(f"there are two columns called {name}")
+            raise Refused(WriteCause.COLUMN_TWICE(name=name))
     if "value" not in names:
-        raise Refused("there is no column value")
+        raise Refused(WriteCause.NO_VALUE())
     if "topic" not in names and how.topic is None:
-        raise Refused("there is no column topic: add it, or give the option topic")
+        raise Refused(WriteCause.NO_TOPIC())
     if "partition" not in names and not how.partitions:
-        raise Refused("there is no column partition: add it, or give the option numPartitions")
+        raise Refused(WriteCause.NO_PARTITION())
     if "partition" in names and how.partitions:
-        raise Refused("there is a column partition, so the option numPartitions has no use: drop one of them")
+        raise Refused(WriteCause.TWO_PARTITIONS())
     for column in schema:
         fits, wanted = _TYPES.get(column.name.lower(), (None, ""))
         if fits is not None and not fits(column.type):
-            raise Refused(f"column {column.name} is of type {column.type}: klog writes {wanted}")
+            raise Refused(WriteCause.OTHER_TYPE(name=column.name, type=str(column.type), wanted=wanted))
 
 
 def _is_headers(kind: pa.DataType) -> bool:

@@ -28,6 +28,7 @@ from klogtool.format.framing import walk_frames
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.format.uuids import parse_uuid
+from klogtool.spark.causes import WriteCause
 from klogtool.spark.write_options import HowToWrite
 from klogtool.spark.written_columns import (
     checked_offsets,
@@ -40,7 +41,6 @@ from klogtool.spark.written_columns import (
 PIECE_BYTES = 8 << 20  # of rows that are encoded together
 MOST_WAITING_BYTES = 64 << 20  # of rows of all partitions of a task
 LARGEST_PIECE_BYTES = 1 << 30  # Arrow's binary columns have at most twice that
-REPARTITION = 'repartition first: .repartition("topic", "partition"), or klogtool.spark.by_partition(df)'
 
 
 class Written(Struct, frozen=True):
@@ -163,7 +163,7 @@ class _PartitionWriter:
         if "offset" in rows.schema.names:
             return numbers(rows.column("offset").chunk(0), 8, "q")
         if self._next > MAX_LONG - rows.num_rows:
-            raise Refused(f"{self._name}: there are not so many offsets")
+            raise Refused(WriteCause.TOO_MANY_OFFSETS(partition=self._name))
         return array("q", range(self._next, self._next + rows.num_rows))
 
     def _encode(self, rows: pa.Table, offsets: Any) -> bytes:
@@ -185,7 +185,7 @@ class _PartitionWriter:
         """Write the partition dir. Raises KlogError if no row came."""
         self.flush(is_last=True)
         if self._log is None or self._start is None:
-            raise KlogError(f"{self._name}: no rows")
+            raise KlogError(WriteCause.NO_ROWS_OF(partition=self._name))
         end = self._log.log_end_offset
         place = self._place.write_partition_dir(self._name, self._log.finish(topic_id))
         return Written(self.topic, self._partition, place, self._start, end, self._records)
@@ -206,13 +206,13 @@ def publish(written: Sequence[Written], log_dir: NewLogDir) -> None:
     """Let the log dir appear, with the partitions of all tasks. Raises Refused if two tasks wrote the same one, or
     none wrote any."""
     if not written:
-        raise Refused("there are no rows: nobody can read a log dir without a partition")
+        raise Refused(WriteCause.NO_ROWS())
     tasks: dict[str, int] = {}
     for one in written:
         tasks[one.name] = tasks.get(one.name, 0) + 1
     for name, count in tasks.items():
         if count > 1:
-            raise Refused(f"rows of partition {name} came from {count} tasks, but one has to write it: {REPARTITION}")
+            raise Refused(WriteCause.TWO_TASKS(partition=name, count=count))
     in_order = sorted(written, key=lambda one: (one.topic, one.partition))
     log_dir.publish({one.name: one.place for one in in_order}, checkpoints_of(in_order))
 

@@ -17,13 +17,13 @@ from klogtool.errors import Refused
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.batch_encoding import BytesColumn, HeadersColumn, RecordColumns
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.spark.causes import WriteCause
 from klogtool.spark.write_options import HowToWrite, check_topic
 
 LOG_APPEND_TIME = 1
 MOST_RUNS = 64  # of rows of one partition, in a batch of Arrow; if there are more, the rows are sorted first
 US_A_MS = 1000
 NO_TIME = -2  # of a run of records that keep their own time
-SORT_FIRST = 'sort first: .sortWithinPartitions("topic", "partition", "offset")'
 
 
 def partitions_in(batch: pa.RecordBatch, how: HowToWrite) -> Iterator[tuple[str, int, pa.Table]]:
@@ -51,10 +51,10 @@ def partitions_in(batch: pa.RecordBatch, how: HowToWrite) -> Iterator[tuple[str,
 
 def _check_place(topic: str | None, partition: int | None) -> None:
     if topic is None:
-        raise Refused("a row has no topic")
+        raise Refused(WriteCause.ROW_WITHOUT_TOPIC())
     check_topic(topic)
     if partition is None or not 0 <= partition <= MAX_INT:
-        raise Refused(f"a row of topic {topic} is for partition {partition}, which cannot be")
+        raise Refused(WriteCause.ROW_OF_PARTITION(topic=topic, partition=str(partition)))
 
 
 def _places(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> list[Any]:
@@ -147,7 +147,7 @@ def record_columns(rows: pa.Table, offsets: Any) -> RecordColumns:
 def checked_offsets(column: Any, before: int | None, where: str) -> Any:
     """Return a column of offsets as 64-bit numbers. Raises Refused unless they ascend, and come after `before`."""
     if column.null_count:
-        raise Refused(f"{where}: a row has no offset")
+        raise Refused(WriteCause.ROW_WITHOUT_OFFSET(partition=where))
     first = column[0].as_py()
     if first < 0 or (before is not None and first <= before):
         raise _not_in_order(where, first, before)
@@ -159,8 +159,9 @@ def checked_offsets(column: Any, before: int | None, where: str) -> Any:
 
 
 def _not_in_order(where: str, offset: int, before: int | None) -> Refused:
-    follows = f"offset {offset} is negative" if before is None else f"offset {offset} comes after {before}"
-    return Refused(f"{where}: {follows}: {SORT_FIRST}")
+    if before is None:
+        return Refused(WriteCause.ROW_NEGATIVE(partition=where, offset=offset))
+    return Refused(WriteCause.ROW_BEFORE(partition=where, offset=offset, before=before))
 
 
 def bytes_column(column: Any) -> BytesColumn:
