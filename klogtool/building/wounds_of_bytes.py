@@ -27,8 +27,7 @@ def flip_bit(
     """Flip one bit (0 to 7, 0 is the lowest) of a byte. Without `batch` and `at`: in the middle of the last batch."""
     if not 0 <= bit <= 7:
         raise KlogError(f"a byte has no bit {bit}: it has 0 to 7")
-    name = find_file(draft, file, segment)
-    place = find_byte(draft, name, batch, at)
+    name, place = _place(draft, file, segment, batch, at)
     splice(draft, name, place, place + 1, (bytes([bytes_at(draft, name, place, 1)[0] ^ 1 << bit]),))
 
 
@@ -43,8 +42,7 @@ def overwrite(
 ) -> None:
     """Write these bytes over others; the file becomes longer if they reach over its end."""
     new = _bytes_of(hex)
-    name = find_file(draft, file, segment)
-    place = find_byte(draft, name, batch, at)
+    name, place = _place(draft, file, segment, batch, at)
     splice(draft, name, place, place + len(new), (new,))
 
 
@@ -59,8 +57,7 @@ def insert(
 ) -> None:
     """Write these bytes in front of others, which move back."""
     new = _bytes_of(hex)
-    name = find_file(draft, file, segment)
-    place = find_byte(draft, name, batch, at)
+    name, place = _place(draft, file, segment, batch, at)
     splice(draft, name, place, place, (new,))
 
 
@@ -74,8 +71,7 @@ def zero_range(
     at: int | None = None,
 ) -> None:
     """Write zeros over `size` bytes, fewer at the end of the file: a block that never reached the disk."""
-    name = find_file(draft, file, segment)
-    place = find_byte(draft, name, batch, at)
+    name, place = _place(draft, file, segment, batch, at)
     size = _checked(min(size, draft.size(name) - place))
     splice(draft, name, place, place + size, (bytes(size),))
 
@@ -104,8 +100,7 @@ def tear_at(
 ) -> None:
     """End the file in front of a byte: a write that was not finished. Without `batch` and `at`: in the middle of the
     last batch."""
-    name = find_file(draft, file, segment)
-    place = find_byte(draft, name, batch, at)
+    name, place = _place(draft, file, segment, batch, at)
     splice(draft, name, place, draft.size(name), ())
 
 
@@ -122,6 +117,11 @@ def replace_text(draft: Draft, file: str, *, old: str, new: str) -> None:
     if not old or old.encode() not in data:
         raise wrong(draft, name, f"the file does not contain '{old}'")
     put(draft, name, data.replace(old.encode(), new.encode()))
+
+
+def _place(draft: Draft, file: str, segment: int | None, batch: int | None, at: int | None) -> tuple[str, int]:
+    name = find_file(draft, file, segment)
+    return name, find_byte(draft, name, batch, at)
 
 
 def _bytes_of(hex: str) -> bytes:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from types import TracebackType
 
 from klogtool.decoding.decoded import Reading
 from klogtool.decoding.json_values import parse_json
@@ -146,7 +145,7 @@ class PipedDecoder:
     def __enter__(self) -> PipedDecoder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             self._kill()  # we were interrupted, or the dump has failed: there is nothing more to decode
         self.close()

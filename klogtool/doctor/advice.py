@@ -169,7 +169,6 @@ def _is_metadata_log(point: Ahead) -> bool:
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for one point."""
     if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
         return  # a disk is missing, read-only or full: only a person can help
     is_folder = point.cure is not None and point.path.endswith(TEMPORARY) and os.path.isdir(point.path)

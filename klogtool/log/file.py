@@ -10,7 +10,6 @@ import mmap
 import os
 import stat
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from klogtool.errors import AboveLimit, KlogError
@@ -163,9 +162,7 @@ class LogFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -11,7 +11,6 @@ The watch is in kernels/_mapped.pxi.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 
 from klogtool import kernels
 from klogtool.errors import Changed
@@ -69,9 +68,7 @@ class MappedReads(Reads):
     def __enter__(self) -> MappedReads:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for _, view, _ in list(self._watched):
             self.give_back(view)
 

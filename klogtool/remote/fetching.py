@@ -299,7 +299,6 @@ def _stand_in(partition: ListedPartition, epochs: Sequence[tuple[int, int]], ser
 
 
 def _log_path(partition: ListedPartition, segment: RemoteSegment, listed: ListedSegment | None) -> str:
-    """Return where the log of a segment should be."""
     if listed is not None and listed.stored is not None:
         return listed.stored.path_of_log
     folders = (f"{one.stored.folder}/" for one in partition.segments if one.stored is not None)

@@ -66,28 +66,26 @@ def verify_store(store: RemoteStore, terms: StoreTerms) -> Iterator[Finding | Su
 
 
 def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[Finding]:
+    for place, finding in _placed(store, terms, summary):
+        yield replace(finding, cured_by=cure_of(finding, store, place))
+
+
+def _placed(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[tuple[PartitionPlace, Finding]]:
     for problem in terms.metadata.problems if terms.metadata is not None else ():
-        finding = Finding(
-            Kind.REMOTE_METADATA, problem.path or store.uri, from_text(problem.reason), start=problem.position
-        )
-        yield replace(finding, cured_by=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
+        path, reason = problem.path or store.uri, from_text(problem.reason)
+        yield PartitionPlace(TOPIC, 0, True), Finding(Kind.REMOTE_METADATA, path, reason, start=problem.position)
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
     checked = in_order(lambda: lambda pair: _checked(store, terms, pair[1]), pairs, terms.jobs)
     for partition, group in groupby(checked, key=lambda one: one[0][0]):
         for finding in partition.findings(((segment, check) for (_, segment), check in group), summary):
-            yield replace(finding, cured_by=cure_of(finding, store, partition.place))
+            yield partition.place, finding
     for log, finding in _vanished(terms, partitions):
-        yield replace(
-            finding,
-            cured_by=cure_of(
-                finding, store, PartitionPlace(log.topic, log.partition, has_metadata=False, has_objects=False)
-            ),
-        )
+        yield PartitionPlace(log.topic, log.partition, has_metadata=False, has_objects=False), finding
     for copy in store.copies:
+        place = PartitionPlace(copy.topic, copy.key.partition, True)
         reason = RemoteCause.SECOND_COPY(segment_id=str(copy.key.segment_id), size=copy.size)
-        finding = Finding(Kind.REMOTE_ORPHAN, copy.path, reason, field=OrphanGrade.SECOND_COPY)
-        yield replace(finding, cured_by=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
+        yield place, Finding(Kind.REMOTE_ORPHAN, copy.path, reason, field=OrphanGrade.SECOND_COPY)
 
 
 def _checked(store: RemoteStore, terms: StoreTerms, segment: ListedSegment) -> CheckedSegment | None:

@@ -113,5 +113,4 @@ def _refusal(point: Ahead) -> str:
 
 
 def _log_dir_around(path: str) -> str:
-    """Return the path, or the log dir that contains it."""
     return path if is_log_dir(path) else find_log_dir_around(path) or path
