@@ -13,7 +13,7 @@ from klogtool.cli.version import VERSION
 from klogtool.render.ci.github import GithubReport
 from klogtool.render.ci.gitlab import GitlabReport
 from klogtool.render.ci.junit import JunitReport
-from klogtool.render.ci.report import Ending, Places, Report, checkout_folder
+from klogtool.render.ci.report import Ending, Report, checkout_folder
 from klogtool.render.ci.sarif import SarifReport
 from klogtool.render.findings import (
     FindingText,
@@ -83,16 +83,16 @@ def _report(form: str, below: Sequence[str], question: VerifyQuestion) -> Report
         here = os.getcwd()
     except OSError:  # the working directory is gone
         here = os.sep
-    places, notes = Places(checkout_folder(os.environ, here)), question.notes
+    folder, notes = checkout_folder(os.environ, here), question.notes
     match form:
         case "junit":
-            return JunitReport(places, below, notes=notes, fail_on=question.fail_on)
+            return JunitReport(folder, below, notes=notes, fail_on=question.fail_on)
         case "sarif":
-            return SarifReport(places, VERSION, notes=notes, has_baseline=question.baseline is not None)
+            return SarifReport(folder, VERSION, notes=notes, has_baseline=question.baseline is not None)
         case "github":
-            return GithubReport(places, notes=notes)
+            return GithubReport(folder, notes=notes)
         case _:
-            return GitlabReport(places, notes=notes)
+            return GitlabReport(folder, notes=notes)
 
 
 class JsonFace(Face):

@@ -171,7 +171,7 @@ def parse_query(arguments: Mapping[str, str], notes: list[str], *, stream: bool 
         raise Refused(OptionCause.ONE_STRATEGY())
     strategy = strategies[0] if strategies else None
     starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
-    _check_bounds(options, starting, ending)
+    _check_bounds(starting, ending)
     rates = _rates(options)  # they have to fit each other even if they have no effect
     is_all = _one_of(options, "copies", ("one", "all")) == "all"
     if is_all and stream:
@@ -354,7 +354,7 @@ def _by_time(options: Mapping[str, str], which: str) -> Bound | None:
     return None
 
 
-def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) -> None:
+def _check_bounds(starting: Bound, ending: Bound) -> None:
     """Check that both JSONs name the same partitions, and none ends before it begins (KafkaSourceProvider)."""
     if starting.each is None or ending.each is None or starting.is_time != ending.is_time:
         return

@@ -105,8 +105,7 @@ def _read(batches: Iterator[Entry], most: int) -> tuple[list[Record], KlogError 
     """Return the records, `most` of them at most, and the damage that ended them."""
     records: list[Record] = []
     try:
-        for record in islice((record for batch in batches for record in batch.records()), most):
-            records.append(record)
+        records.extend(islice((record for batch in batches for record in batch.records()), most))
     except KlogError as damage:
         return records, damage
     return records, None

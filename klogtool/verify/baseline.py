@@ -18,7 +18,7 @@ from klogtool.errors import KlogError
 from klogtool.json_rows import restored, row_line
 from klogtool.log.file import read_whole
 from klogtool.verify.findings import Finding
-from klogtool.verify.fingerprints import FindingIdentity, identity_of
+from klogtool.verify.fingerprints import FindingIdentity, identity_of, real_place
 
 MOST_BASELINE_BYTES = 256 << 20
 MOST_OF_ONE = 1 << 31
@@ -174,14 +174,7 @@ class _FormerRun:
 def _keys(finding_id: str, path: str, row: dict[str, object], folder: str) -> list[tuple[Any, ...]]:
     """Return the keys of a finding: by the real path of its file, and by the path as typed."""
     telling = finding_id, *(repr(row.get(name)) for name in _TELLING)
-    return [("place", _place(os.path.join(folder, path)), *telling), ("typed", os.path.normpath(path), *telling)]
-
-
-def _place(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except ValueError:  # a path cannot contain a zero byte
-        return path
+    return [("place", real_place(os.path.join(folder, path)), *telling), ("typed", os.path.normpath(path), *telling)]
 
 
 def _parse(line: bytes, path: str, number: int) -> dict[str, object]:

@@ -52,13 +52,15 @@ def real_path(path: str) -> str:
     return os.path.join(_real_folder(os.path.abspath(head)), name)
 
 
-@lru_cache(MOST_FOLDERS_KEPT)
-def _real_folder(path: str) -> str:
-    """path: absolute, because the working directory may change."""
+def real_place(path: str) -> str:
+    """Return a path with all links resolved; unchanged if it cannot be one."""
     try:
         return os.path.realpath(path)
     except ValueError:  # a path cannot contain a zero byte
         return path
+
+
+_real_folder = lru_cache(MOST_FOLDERS_KEPT)(real_place)  # of absolute paths, because the working directory may change
 
 
 class Fingerprints:

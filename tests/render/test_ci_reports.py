@@ -11,18 +11,18 @@ from klogtool.causes import from_text
 from klogtool.render.ci.github import GithubReport
 from klogtool.render.ci.gitlab import GitlabReport
 from klogtool.render.ci.junit import MOST_TOLD, JunitReport
-from klogtool.render.ci.report import Ending, Places, Report, checkout_folder
+from klogtool.render.ci.report import Ending, Report, checkout_folder
 from klogtool.render.ci.sarif import SarifReport
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.fingerprints import Fingerprints
 from klogtool.verify.settings import PathPattern
 from klogtool.verify.weighing import Weighed
 
-PLACES = Places("/r")
+FOLDER = "/r"
 STREAMED = [
-    GithubReport(PLACES, notes=False),
-    GitlabReport(PLACES, notes=False),
-    SarifReport(PLACES, "1", notes=False, has_baseline=False),
+    GithubReport(FOLDER, notes=False),
+    GitlabReport(FOLDER, notes=False),
+    SarifReport(FOLDER, "1", notes=False, has_baseline=False),
 ]
 
 
@@ -36,7 +36,7 @@ def test_a_finding_is_written_when_it_comes(report: Report) -> None:
 
 
 def test_junit_keeps_a_few_findings_of_each_testcase() -> None:
-    report = JunitReport(PLACES, ["/r/t-0"], notes=False, fail_on="error")
+    report = JunitReport(FOLDER, ["/r/t-0"], notes=False, fail_on="error")
     for at in range(10 * MOST_TOLD):
         report.finding(Weighed(Finding(Kind.BATCH_CRC, "/r/t-0/0.log", from_text("wrong"), start=at)))
     text = report.end(Ending(1, ""))

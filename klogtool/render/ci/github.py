@@ -23,7 +23,7 @@ class GithubReport(Report):
         finding = weighed.finding
         if not self._has(weighed):
             return ""
-        properties = {"file": escaped(self._places.name(finding.path)), "title": f"klogtool {finding.id}"}
+        properties = {"file": escaped(self._name(finding.path)), "title": f"klogtool {finding.id}"}
         return command_line(COMMANDS[finding.severity], properties, message_text(finding))
 
     def end(self, ending: Ending) -> str:

@@ -22,7 +22,7 @@ class GitlabReport(Report):
 
     def finding(self, weighed: Weighed) -> str:
         """Return the object of a finding."""
-        finding, fingerprint = weighed.finding, self._places.fingerprint(weighed.finding)
+        finding, fingerprint = weighed.finding, self._fingerprint(weighed.finding)
         if not self._has(weighed):
             return ""
         row = {
@@ -30,7 +30,7 @@ class GitlabReport(Report):
             "check_name": finding.id,
             "fingerprint": fingerprint,
             "severity": SEVERITIES[finding.severity],
-            "location": {"path": escaped(self._places.name(finding.path)), "lines": {"begin": 1}},
+            "location": {"path": escaped(self._name(finding.path)), "lines": {"begin": 1}},
         }
         between, self._between = self._between, ",\n"
         return between + row_line(row)

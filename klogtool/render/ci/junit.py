@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from klogtool.escape import escaped
-from klogtool.render.ci.report import Ending, Places, Report, message_text, one_line_of
+from klogtool.render.ci.report import Ending, Report, message_text, one_line_of
 from klogtool.render.findings import not_counted_texts
 from klogtool.render.words import count_text
 from klogtool.verify.findings import Severity
@@ -52,8 +52,8 @@ class _Case(Struct):
 class JunitReport(Report):
     """Collects testcases. paths: what is verified. fail_on: the lowest severity that fails one."""
 
-    def __init__(self, places: Places, paths: Sequence[str], *, notes: bool, fail_on: str) -> None:
-        super().__init__(places, notes=notes)
+    def __init__(self, folder: str, paths: Sequence[str], *, notes: bool, fail_on: str) -> None:
+        super().__init__(folder, notes=notes)
         self._paths = dict.fromkeys(paths)
         self._fails = {Severity.ERROR} if fail_on == Severity.ERROR.value else {Severity.ERROR, Severity.WARNING}
         self._suites: dict[str, dict[str, _Case]] = {}
@@ -74,7 +74,7 @@ class JunitReport(Report):
             return ""
         suite, case = self._place_of(finding.path)
         level = "known, not counted" if weighed.is_known else finding.severity.value
-        text = f"{level}: {finding.id} in {escaped(self._places.name(finding.path))}: {message_text(finding)}"
+        text = f"{level}: {finding.id} in {escaped(self._name(finding.path))}: {message_text(finding)}"
         fails = finding.severity in self._fails and not weighed.is_known
         self._case(suite, case).add(text, finding.id, fails=fails)
         return ""
@@ -112,7 +112,7 @@ class JunitReport(Report):
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{suites}</testsuites>\n'
 
     def _suite_text(self, path: str, cases: dict[str, _Case], ending: Ending) -> str:
-        name = escaped(self._places.name(path) if path != "klogtool" else path)
+        name = escaped(self._name(path) if path != "klogtool" else path)
         failures = sum(bool(case.failed.total()) for case in cases.values())
         skipped = sum(case.skipped is not None for case in cases.values())
         is_cut = path == "klogtool" and ending.cut_short is not None

@@ -34,30 +34,18 @@ class Ending(Struct, frozen=True):
         return left_out_line(self.summary, () if self.not_counted is None else self.not_counted.excluded_by)
 
 
-class Places:
-    """Names of files as a CI system knows them: relative to the repository. folder: its real path."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self._fingerprints = Fingerprints(folder)
-
-    def name(self, path: str) -> str:
-        """Return the path relative to the repository; absolute if it lies elsewhere."""
-        return relative_path(path, self.folder)
-
-    def fingerprint(self, finding: Finding) -> str:
-        """Return the finding's fingerprint."""
-        return self._fingerprints.of(finding)
-
-
 class Report:
     """A report as it grows; this one is empty. Each method returns text to write; lines end in a line feed.
 
-    notes: whether notes are in it.
+    folder: the real path of the repository, to which names of files are relative. notes: whether notes are in it.
     """
 
-    def __init__(self, places: Places, *, notes: bool) -> None:
-        self._places, self._notes = places, notes
+    def __init__(self, folder: str, *, notes: bool) -> None:
+        self._folder, self._notes = folder, notes
+        self._fingerprint = Fingerprints(folder).of
+
+    def _name(self, path: str) -> str:
+        return relative_path(path, self._folder)
 
     def _has(self, weighed: Weighed) -> bool:
         """Return whether a finding counts: it is not known, and no note that nobody asked for."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from klogtool.escape import escaped
 from klogtool.json_rows import row_line
-from klogtool.render.ci.report import Ending, Places, Report, message_text
+from klogtool.render.ci.report import Ending, Report, message_text
 from klogtool.render.explained import brief, explain
 from klogtool.render.findings import meanings, not_counted_texts
 from klogtool.verify.findings import Finding, Kind, Severity
@@ -28,8 +28,8 @@ class SarifReport(Report):
 
     _between = "\n"
 
-    def __init__(self, places: Places, version: str, *, notes: bool, has_baseline: bool) -> None:
-        super().__init__(places, notes=notes)
+    def __init__(self, folder: str, version: str, *, notes: bool, has_baseline: bool) -> None:
+        super().__init__(folder, notes=notes)
         self._version, self._has_baseline = version, has_baseline
 
     def begin(self) -> str:
@@ -39,7 +39,7 @@ class SarifReport(Report):
             "version": self._version,
             "rules": [_rule(kind) for kind in Kind],
         }
-        bases = {ROOT: {"uri": f"file://{_uri(self._places.folder.rstrip('/'))}/"}}
+        bases = {ROOT: {"uri": f"file://{_uri(self._folder.rstrip('/'))}/"}}
         return (
             f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{row_line({"driver": driver})},'
             f'"originalUriBaseIds":{row_line(bases)},"columnKind":"utf16CodeUnits","results":['
@@ -47,7 +47,7 @@ class SarifReport(Report):
 
     def finding(self, weighed: Weighed) -> str:
         """Return the result of a finding."""
-        fingerprint = self._places.fingerprint(weighed.finding)
+        fingerprint = self._fingerprint(weighed.finding)
         if weighed.finding.severity is Severity.INFO and not self._notes:
             return ""
         between, self._between = self._between, ",\n"
@@ -70,7 +70,7 @@ class SarifReport(Report):
         return result
 
     def _location(self, finding: Finding) -> dict[str, object]:
-        name = self._places.name(finding.path)
+        name = self._name(finding.path)
         inside = not os.path.isabs(name)
         artifact = {"uri": _uri(name), "uriBaseId": ROOT} if inside else {"uri": f"file://{_uri(name)}"}
         physical = {"artifactLocation": artifact, "region": _region(finding)}
