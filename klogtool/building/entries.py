@@ -17,7 +17,6 @@ from klogtool.format.batch import (
     CODEC_NAMES,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
-    INT_MAX,
     LOG_APPEND_TIME,
     MOST_HEADERS,
     NO_PRODUCER_EPOCH,
@@ -38,7 +37,7 @@ from klogtool.format.control import (
     build_end_transaction_marker,
 )
 from klogtool.format.framing import CURRENT_MAGIC
-from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.typed import parse_moment
 
@@ -101,7 +100,7 @@ def build_entries(batch: Batch, course: Course) -> bytes:
     records = _records_of(batch.records, first, course)
     magic = course.magic if batch.magic is None else batch.magic
     last = batch.last_offset if batch.last_offset is not None else records[-1].offset if records else first
-    if last < first or last - first > INT_MAX or (records and last < records[-1].offset):
+    if last < first or last - first > MAX_INT or (records and last < records[-1].offset):
         raise KlogError(f"a batch cannot go from offset {first} to {last}")
     if magic < CURRENT_MAGIC:
         data = _build_messages(batch, records, magic)

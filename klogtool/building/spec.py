@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from klogtool.broker.releases import REFERENCE, Release
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.values import Count, Int, Long
 
-MAX_INT, MAX_LONG = (1 << 31) - 1, (1 << 63) - 1
 CLOCK_START_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 CLOCK_STEP_MS = 5
 BATCH_BYTES = 16_384

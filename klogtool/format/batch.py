@@ -25,7 +25,7 @@ from klogtool.format.codecs import CODEC_NAMES as CODEC_NAMES
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.fields import field_names, numbers
 from klogtool.format.framing import LOG_OVERHEAD
-from klogtool.format.java_numbers import to_signed
+from klogtool.format.java_numbers import MAX_INT, to_signed
 from klogtool.format.layouts import BATCH_HEADER, RECORD
 from klogtool.format.text import java_utf8
 from klogtool.format.varint import InvalidCount, OverlongVarint, TooMany, Varint, build_zigzag
@@ -44,7 +44,6 @@ HEAD_COLUMNS = (
 """What the kernel tells of each batch's header, in this order (kernels/_heads.pxi)."""
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
-INT_MAX = 2**31 - 1
 CODECS_WITH_HEAD = ("gzip", "snappy", "lz4")  # opening a stream of these reads its head, of zstd nothing
 MOST_HEADERS: int = RECORD.headers.most
 KEPT_RECORDS = (
@@ -129,8 +128,8 @@ def codec_name(attributes: int, position: int) -> str:
 def increment_sequence(sequence: int, increment: int) -> int:
     """Return the next sequence number; 0 follows 2147483647 (DefaultRecordBatch.incrementSequence, including Java's int
     overflow)."""
-    if sequence > to_signed(INT_MAX - increment, 32):
-        return to_signed(increment - (INT_MAX - sequence) - 1, 32)
+    if sequence > to_signed(MAX_INT - increment, 32):
+        return to_signed(increment - (MAX_INT - sequence) - 1, 32)
     return to_signed(sequence + increment, 32)
 
 

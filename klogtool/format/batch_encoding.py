@@ -15,7 +15,6 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from klogtool.format.batch import (
-    INT_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -30,8 +29,9 @@ from klogtool.format.batch import (
 )
 from klogtool.format.buffers import Buffer
 from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.format.java_numbers import MAX_INT
 
-MOST_BODY_BYTES = INT_MAX - (RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)  # so that the length of a batch fits its field
+MOST_BODY_BYTES = MAX_INT - (RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)  # so that the length of a batch fits its field
 
 Numbers: TypeAlias = "memoryview | array[int]"
 # Returns the records of a batch, compressed.
@@ -87,7 +87,7 @@ class BatchForm(Struct, frozen=True):
     """
 
     batch_bytes: int
-    batch_records: int = INT_MAX
+    batch_records: int = MAX_INT
     attributes: int = 0
     append_time_ms: int | None = None
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
@@ -136,7 +136,7 @@ def _fill(records: Iterable[tuple[int, Record]], form: BatchForm) -> Iterator[tu
     bodies: list[bytes] = []
     size = 0
     for row, record in records:
-        if taken and record.offset - taken[0].offset <= INT_MAX and len(taken) < form.batch_records:
+        if taken and record.offset - taken[0].offset <= MAX_INT and len(taken) < form.batch_records:
             body = _build_record(record, taken[0], row)
             if RECORD_BATCH_OVERHEAD + size + len(body) <= form.batch_bytes:
                 taken.append(record)

@@ -18,7 +18,6 @@ from klogtool.format.batch import (
     CODEC_NAMES,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
-    INT_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -34,7 +33,7 @@ from klogtool.format.batch import (
 from klogtool.format.buffers import Buffer
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
-from klogtool.format.java_numbers import to_signed
+from klogtool.format.java_numbers import MAX_INT, to_signed
 from klogtool.format.layouts import ENTRY_HEAD
 from klogtool.format.message import HEAD_SIZES, Message, check_magic, parse_message
 
@@ -186,7 +185,7 @@ def recounted(batch: RecordBatch) -> RecordBatch | None:
     """
     count, last = 0, batch.base_offset - 1
     try:
-        for record in stream_records(replace(batch, records_count=INT_MAX)):
+        for record in stream_records(replace(batch, records_count=MAX_INT)):
             if not last < record.offset <= batch.last_offset:
                 return None
             count, last = count + 1, record.offset

@@ -67,13 +67,8 @@ OFFSET_CHECKPOINTS = (
     FileKind.CLEANER_CHECKPOINT,
 )
 """The text files of a log dir with an offset for each partition."""
-_KINDS_WITH_BASE_OFFSET = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TXN_INDEX,
-    FileKind.PRODUCER_SNAPSHOT,
-)
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_KINDS_WITH_BASE_OFFSET = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 KINDS_OF_LOG = (*_KINDS_WITH_BASE_OFFSET, FileKind.LEADER_EPOCH_CHECKPOINT)
 """What is in a partition dir because of its batches: it goes where a log begins anew."""
 _LISTED_BY_NIO = (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT)

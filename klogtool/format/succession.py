@@ -16,7 +16,6 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from klogtool.format.batch import (
-    INT_MAX,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
@@ -25,7 +24,7 @@ from klogtool.format.batch import (
 )
 from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES
-from klogtool.format.java_numbers import MAX_LONG, wrap_long
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, wrap_long
 
 MOST_PRODUCERS = 1 << 16  # with more, sequence numbers of new ones are not checked
 MOST_AT_ONCE = 4096  # entries per call, so that the results have room
@@ -83,7 +82,7 @@ class Succession:
     def __init__(self, base_offset: int, now_ms: int, offset_index: bytes, time_index: bytes) -> None:
         """base_offset: not below 0. The indexes must be in order, and without zeros at their ends."""
         self.base_offset, self.now_ms = base_offset, now_ms
-        self.highest_offset = min(base_offset + INT_MAX, MAX_LONG)
+        self.highest_offset = min(base_offset + MAX_INT, MAX_LONG)
         self.last_offset = self.before_offset = base_offset - 1
         self.epoch = self.before_epoch = self.latest_epoch = -1
         self.largest_timestamp = -1

@@ -13,7 +13,15 @@ from msgspec import Struct
 from klogtool.format.batch import Record
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.identity import PartitionMetadata, QuorumState
-from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.names import (
+    KINDS_OF_LOG,
+    OFFSET_DIGITS,
+    FileKind,
+    FileName,
+    PartitionDirState,
+    TopicPartition,
+    parse_file_name,
+)
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.uuids import build_uuid
 from klogtool.log.entries import Message, RecordBatch
@@ -22,17 +30,7 @@ from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, find_content
 
 KINDS_IN_PARTITION_DIR = frozenset(
-    {
-        FileKind.LOG,
-        FileKind.OFFSET_INDEX,
-        FileKind.TIME_INDEX,
-        FileKind.TXN_INDEX,
-        FileKind.PRODUCER_SNAPSHOT,
-        FileKind.KRAFT_SNAPSHOT,
-        FileKind.LEADER_EPOCH_CHECKPOINT,
-        FileKind.PARTITION_METADATA,
-        FileKind.QUORUM_STATE,
-    }
+    (*KINDS_OF_LOG, FileKind.KRAFT_SNAPSHOT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
 )
 
 

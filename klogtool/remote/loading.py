@@ -16,7 +16,7 @@ from klogtool.broker.content import FileRange
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, build_file_name
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.storage import NS_A_MS, LocalStorage
@@ -26,7 +26,6 @@ from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore, StoredSegment
 
 PIECE_BYTES = 8 << 20
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 Save = Callable[[str, Iterator[bytes]], str]
 
 
@@ -80,7 +79,7 @@ def _walk_files(store: RemoteStore, selected: Sequence[StoredSegment], save: Sav
     for one in selected:
         log = _log_of(store, one, save)
         yield build_file_name(FileKind.LOG, one.start_offset), DraftFile((log,), one.newest_ms * NS_A_MS)
-        for kind in _INDEXES:
+        for kind in INDEX_KINDS:
             if (data := find_side_file(store, one, kind)) is not None:
                 yield build_file_name(kind, one.start_offset), DraftFile((data,) if data else ())
     newest = selected[-1]

@@ -22,12 +22,11 @@ from klogtool.format.text import java_utf8
 from klogtool.render.decoder_classes import Decoder, decoder_of_values
 from klogtool.render.json_lines import json_bytes, json_timestamp
 from klogtool.render.lookup import named_row
-from klogtool.render.words import count_text, offsets_text
+from klogtool.render.words import Row, count_text, offsets_text
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
 
-Row = dict[str, object]
 MOST_SHOWN = 10  # stretches and damages, in text
 ONLY_IN_A, ONLY_IN_B = "only-in-a", "only-in-b"
 _SHOWN = {

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from klogtool.render.lookup import named_row
-from klogtool.render.words import count_text
+from klogtool.render.words import Row, count_text
 
 if TYPE_CHECKING:
     from klogtool.copies.record_hash import CommonRange, RecordHash
 
-Row = dict[str, object]
 NO_DIGEST = f"{'no digest':<32}"
 
 

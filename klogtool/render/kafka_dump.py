@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.indexes import parse_txn_index
-from klogtool.format.java_numbers import parse_java_long
+from klogtool.format.java_numbers import MAX_INT, parse_java_long
 from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     Write = Callable[[bytes | memoryview], None]
 
 
-INT_MAX = 2**31 - 1
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 PIECE_BYTES = 8 << 20  # of a followed log: after a truncation, not much more than this is printed twice
 
@@ -144,7 +143,7 @@ class KafkaDump:
                 where = log.path if log.path in self.named else os.path.abspath(log.path)
                 self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
-        left = max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0
+        left = max(0, end - dump.valid_bytes) if max_bytes == MAX_INT else 0
         is_end = left and not form.is_text and ends_preallocated(log, dump.valid_bytes)
         return dump.valid_bytes, 0 if is_end else left
 
@@ -180,12 +179,12 @@ class KafkaDump:
         base_offset = _number_before_dot(name)
         with _log_beside(path, name) as log:
             with _neighbour(path, name, ".index") as beside:
-                index = read_whole(beside, limit=INT_MAX)
+                index = read_whole(beside, limit=MAX_INT)
             dump_time_index(path, base_offset, log, index, self.options, self.reports, self.write)
 
     def _snapshot(self, path: str, name: str) -> None:
         try:
-            producers = parse_producer_snapshot(read_whole(path, limit=INT_MAX), crc32c)
+            producers = parse_producer_snapshot(read_whole(path, limit=MAX_INT), crc32c)
         except Corrupt as error:
             self.damaged = True
             self._tell(error.at_path(path))
@@ -196,7 +195,7 @@ class KafkaDump:
     def _txn_index(self, path: str, name: str) -> None:
         parse_base_offset(name)
         if os.path.exists(path):
-            for txn in parse_txn_index(read_whole(path, limit=INT_MAX)):
+            for txn in parse_txn_index(read_whole(path, limit=MAX_INT)):
                 self.print(aborted_txn_line(txn))
 
 
@@ -298,9 +297,9 @@ def _neighbour(path: str, name: str, suffix: str) -> Iterator[str]:
 
 
 def _check_log_size(log: LogFile) -> None:
-    if log.size > INT_MAX:
+    if log.size > MAX_INT:
         raise Corrupt(
-            f"{log.size} bytes are more than a segment can have ({INT_MAX})",
+            f"{log.size} bytes are more than a segment can have ({MAX_INT})",
             path=log.path,
             kafka_class="KafkaException",
         )

@@ -22,9 +22,8 @@ from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.names import TopicPartition
 from klogtool.plans.index_doubts import IndexDoubt
-from klogtool.render.words import count_text
+from klogtool.render.words import Row, count_text
 
-Row = dict[str, object]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NAMES = {SegmentStep: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
 _WIDTH = 14  # of the left column of an explanation

@@ -20,9 +20,8 @@ from klogtool.broker.coordinator.committed_offsets import (
 from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.log.folder import own_name
-from klogtool.render.words import count_text, number_table
+from klogtool.render.words import Row, count_text, number_table
 
-Row = dict[str, object]
 _HEADS = ("topic", "partition", "offset", "log end", "lag", "committed")
 _NUMBERS = range(1, 5)  # columns that are aligned to the right
 _NOT_AT_HAND = "-"

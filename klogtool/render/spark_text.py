@@ -17,7 +17,7 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_text
 from klogtool.render.findings import LABELS, closing_line
-from klogtool.render.words import count_text, in_words, number_table, words
+from klogtool.render.words import Row, count_text, in_words, number_table, words
 from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.verification import Summary
 
@@ -74,9 +74,6 @@ def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
     left_alone = Counter(words(plan.result.skipped) for plan in plans if isinstance(plan.result, LeftAlone))
     yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())
     yield joined([f"Done: {output}"])
-
-
-Row = dict[str, object]
 
 
 class UnreadRange(Struct, frozen=True):

@@ -22,9 +22,8 @@ from klogtool.format.producers import ProducerState
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.lookup import exact_time_text, named_row
 from klogtool.render.terminal import columns
-from klogtool.render.words import count_text, words
+from klogtool.render.words import Row, count_text, words
 
-Row = dict[str, object]
 _BELOW = " " * 4
 
 

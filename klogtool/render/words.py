@@ -6,11 +6,13 @@ Beside them: numbers of things, and tables of numbers, for people.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from klogtool.causes import words as words
+
+Row: TypeAlias = dict[str, object]  # of JSON
 
 
 def in_words(row: object) -> Any:

@@ -17,19 +17,17 @@ from msgspec import Struct
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import parse_partition_metadata
-from klogtool.format.names import FileKind, PartitionDirName, TopicPartition, parse_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, PartitionDirName, TopicPartition, parse_file_name
 from klogtool.format.tiered.objects import parse_object_name
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.log.storage import Place, Storage, Stored, open_place
 from klogtool.spark.causes import LogCause, SparkCure
 from klogtool.spark.heads import log_end_offset
 from klogtool.spark.tiered import partitions_in, storage_of
 from klogtool.values import PartlyCompared
-
-REMOTE_INDEX_CACHE = "remote-log-index-cache"
-INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class SegmentFiles(Struct, frozen=True):
@@ -217,7 +215,7 @@ def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
     by_offset: dict[int, dict[FileKind, Stored]] = {}
     for base, stored in side.items():
         name = parse_file_name(base)
-        if name.base_offset is not None and not name.suffix and name.kind in (FileKind.LOG, *INDEXES):
+        if name.base_offset is not None and not name.suffix and name.kind in (FileKind.LOG, *INDEX_KINDS):
             by_offset.setdefault(name.base_offset, {}).setdefault(name.kind, stored)
     offsets = sorted(offset for offset, kinds in by_offset.items() if FileKind.LOG in kinds)
     return tuple(

@@ -14,6 +14,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.circumstances import CLEAN, UNCLEAN
 from klogtool.causes import Reason
 from klogtool.format.names import FileKind, PartitionDirState, find_renamed_log, parse_file_name
 from klogtool.log.file import is_denied
@@ -37,7 +38,6 @@ from klogtool.verify.only_copies import may_have
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.swaps import JudgedSwaps
 
-CLEAN, UNCLEAN = "clean", "unclean"
 _CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.CUTS)
 _STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.STOPS)
 _LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)

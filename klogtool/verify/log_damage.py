@@ -12,9 +12,10 @@ from itertools import islice, pairwise
 from msgspec import Struct
 
 from klogtool.causes import Reason, words
-from klogtool.format.batch import CRC_COVERS_FROM, INT_MAX, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import Judged, batch_facts
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
+from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.log.probing import Probe
 from klogtool.verify.causes import DamageCause
@@ -111,7 +112,7 @@ class DamageJudge:
         missing = OFFSET_BYTES - len(prefix)
         lowest = int.from_bytes(prefix + bytes(missing), "big")
         highest = int.from_bytes(prefix + b"\xff" * missing, "big")
-        return lowest <= self._base_offset + INT_MAX and highest > last_offset
+        return lowest <= self._base_offset + MAX_INT and highest > last_offset
 
     # An entry with a wrong field or some wrong bytes.
 
@@ -246,7 +247,7 @@ class DamageJudge:
         if len(head) == RECORD_BATCH_OVERHEAD:
             facts = batch_facts(parse_batch(head))
             last = facts.last_offset if facts.magic >= 2 else facts.first_offset
-            highest = self._base_offset + INT_MAX if next_offset is None else next_offset - 1
+            highest = self._base_offset + MAX_INT if next_offset is None else next_offset - 1
             if last_offset < facts.first_offset <= last <= highest:
                 return facts.first_offset, last
         return self._missing(last_offset, following)

@@ -12,9 +12,9 @@ from array import array
 from msgspec import Struct
 
 from klogtool.causes import Reason
-from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
+from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.batch_proof import DELTA, FACTS, EntryFacts
-from klogtool.format.java_numbers import MAX_LONG, to_signed
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
 from klogtool.log.probing import Probe
 from klogtool.verify.causes import EpochCause, OrderCause
@@ -220,7 +220,7 @@ class OrderJudge:
 def _span(entry: EntryFacts) -> int:
     """Return how many offsets an entry takes; unknown for a wrapper."""
     delta = to_signed(entry.last_offset - entry.first_offset, 64) if entry.tells_first_offset else 0
-    return min(max(0, delta), INT_MAX) + 1
+    return min(max(0, delta), MAX_INT) + 1
 
 
 class _Guess(Struct, frozen=True):

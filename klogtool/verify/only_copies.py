@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, is_log_name, parse_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, is_log_name, parse_file_name
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.causes import NameCause
 from klogtool.verify.findings import Finding, Kind
@@ -29,7 +29,6 @@ from klogtool.verify.verify_names import Layout
 HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 LEFT_LOG_SUFFIXES = (".deleted", ".swap", ".cleaned")
 _DELETED_LOG = FileKind.LOG.value + ".deleted"
-_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class KnownLog(Struct, frozen=True):
@@ -101,7 +100,7 @@ def find_orphans(names: Iterable[str]) -> dict[int, str]:
             continue
         if file.kind is FileKind.LOG and file.suffix in ("", *LEFT_LOG_SUFFIXES):
             logs.add(file.base_offset)
-        elif file.kind in _INDEX_KINDS and not file.suffix:
+        elif file.kind in INDEX_KINDS and not file.suffix:
             indexes.setdefault(file.base_offset, name)
     return {base: name for base, name in indexes.items() if base not in logs}
 

@@ -16,6 +16,7 @@ from klogtool.causes import Reason, from_text
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import (
+    INDEX_KINDS,
     METADATA_TOPIC,
     FileKind,
     FileName,
@@ -48,7 +49,6 @@ from klogtool.verify.swaps import JudgedSwaps
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _OFFSET_BYTES = 8  # a batch begins with its base offset
-INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
 
 
@@ -214,9 +214,7 @@ def _in_place_of_missing(layout: Layout, path: str, log: str) -> Finding | None:
     base = parse_base_offset(log)
     if build_file_name(FileKind.OFFSET_INDEX, base) not in layout.names and base < min(layout.segments, default=0):
         return None
-    with LogFile(path) as opened:
-        is_compressed = is_packed(opened.read(0, MOST_MAGIC_BYTES))
-    cure = unpacking(path) if is_compressed else renaming(path, layout.path_of(log))
+    cure = unpacking(path) if _is_packed(path) else renaming(path, layout.path_of(log))
     return Finding(Kind.FOREIGN_FILE, path, NameCause.FOR_MISSING(log=log), cured_by=cure)
 
 

@@ -19,9 +19,9 @@ from msgspec.structs import astuple
 from klogtool import kernels
 from klogtool.broker.appending.appender import Call
 from klogtool.broker.appending.calls import JsonObject, check_fields, parse_line, split_lines, wrong_line
-from klogtool.format.batch import CODEC_NAMES, INT_MAX, NO_TIMESTAMP, Header, Record
+from klogtool.format.batch import CODEC_NAMES, NO_TIMESTAMP, Header, Record
 from klogtool.format.batch_encoding import BatchForm, RecordColumns, column_of, headers_of
-from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.message import build_message_set
 
 BATCH_BYTES = 16_384  # batch.size of a producer
@@ -103,7 +103,7 @@ def _call_with(filling: BatchFilling, batching: Batching) -> Call:
         data = build_message_set(filling.to_records(), magic=batching.magic, codec=codec)
     else:
         columns = filling.to_columns()
-        form = BatchForm(INT_MAX, attributes=CODEC_NAMES.index(codec), least_timestamp=-MAX_LONG - 1)
+        form = BatchForm(MAX_INT, attributes=CODEC_NAMES.index(codec), least_timestamp=-MAX_LONG - 1)
         compress = None if codec == "none" else partial(kernels.compress, codec, magic=2)
         data = kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
     filling.clear()
