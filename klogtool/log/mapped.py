@@ -69,7 +69,7 @@ class MappedReads(Reads):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _, view, _ in list(self._watched):
+        for view in [view for _, view, _ in self._watched]:
             self.give_back(view)
 
 

@@ -246,8 +246,8 @@ class _Reader:
         if self._task.is_strict:
             places = [(tally.first_astray, LogCause.ASTRAY()), (tally.first_backward, LogCause.BACKWARD())]
             tally.first_astray = tally.first_backward = None
-            found = [(place, why) for place, why in places if place is not None]
-            for place, why in sorted(found, key=itemgetter(0)):
+            wrong = [(place, why) for place, why in places if place is not None]
+            for place, why in sorted(wrong, key=itemgetter(0)):
                 fail(file, part, Corrupt(why, path=place[0], position=place[1]))
         elif more and not part.is_flank:
             path, position = tally.first_astray or (file.path, None)
