@@ -85,7 +85,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
         others = [entry.name for entry in entries if entry.is_dir() and entry.name not in folders]
     return [
         *folders.values(),
-        *(CompactedFolder(log_dir, name, LogCause.NO_PARTITION(), is_partition=False) for name in others),
+        *(CompactedFolder(log_dir, name, str(LogCause.NO_PARTITION()), is_partition=False) for name in others),
     ]
 
 
@@ -98,7 +98,7 @@ def of_topics(folders: Sequence[CompactedFolder], topics: Sequence[str]) -> list
     return [
         folder
         if folder.why_not is not None or (name is not None and name.topic in topics)
-        else replace(folder, why_not=LogCause.TOPIC_NOT_CHOSEN())
+        else replace(folder, why_not=str(LogCause.TOPIC_NOT_CHOSEN()))
         for folder, name in zip(folders, names, strict=True)
     ]
 
