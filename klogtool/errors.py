@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import os
 
-from klogtool.causes import Text
+from klogtool.causes import Cause, Text, some
+
+
+class FileCause(Cause):
+    """What is wrong with a file or a folder that somebody named, or that is being read."""
+
+    NO_FOLDER, NO_LOG_DIR, NOT_A_FOLDER, SHORTER, NO_PARENT, NO_PLAIN_FILE, LINK, NO_DIR, CHANGED = some(9)
+    EXISTS, STDIN_CLOSED = some(2)
 
 
 class KlogError(Exception):
@@ -79,6 +86,11 @@ class Corrupt(KlogError):
 
 class Changed(KlogError):
     """A file that another process changed while it was read: what was read of it says nothing."""
+
+
+def became_shorter(path: str | os.PathLike[str], position: int | None = None) -> Changed:
+    """Return the error about a file that became shorter while it was read. position: where bytes are missing."""
+    return Changed(FileCause.SHORTER(), path=path, position=position)
 
 
 class Unsupported(KlogError):

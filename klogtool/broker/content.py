@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.errors import Changed
+from klogtool.errors import became_shorter
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
 from klogtool.values import PartlyCompared
@@ -92,8 +92,7 @@ def _read_range(file_range: FileRange) -> bytes:
     with LogFile(file_range.path) as file:
         data = file.read(file_range.start, file_range.size)
     if len(data) < file_range.size:
-        end = file_range.start + len(data)
-        raise Changed("the file became shorter while it was read", path=file_range.path, position=end)
+        raise became_shorter(file_range.path, file_range.start + len(data))
     return data
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TextIO
 
 from klogtool import interrupts
 from klogtool.cli.status import was_listed
-from klogtool.errors import Changed, Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, FileCause, KlogError
 from klogtool.escape import escaped, escaped_json, quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.render.terminal import is_in_colour, painted
@@ -170,7 +170,7 @@ def hold_streams() -> None:
 def read_stdin(most_bytes: int) -> bytes:
     """Return what stdin has up to its end, at most so many bytes. Raises KlogError if it is closed."""
     if sys.stdin is None:
-        raise KlogError("standard input is closed", path="-")
+        raise KlogError(FileCause.STDIN_CLOSED(), path="-")
     return sys.stdin.buffer.read(most_bytes)
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, BinaryIO, TypeAlias
 
 from klogtool.clock import now_ms
 from klogtool.disk.disk import not_written
-from klogtool.disk.facts import check_saving_folder, check_saving_place
-from klogtool.errors import KlogError, Refused
+from klogtool.disk.facts import check_replaceable, check_rewritable, check_saving_place
+from klogtool.errors import FileCause, Refused
 from klogtool.log.file import LogFile
 from klogtool.parameters import Unit, parameter
 from klogtool.render.metrics import FIRST, Metric, metrics_text, run_metrics
@@ -49,20 +49,12 @@ def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
             except OSError:
                 os.rename(part, path)
     except FileExistsError:
-        raise Refused("a file with that name exists already", path=path) from None
+        raise Refused(FileCause.EXISTS(), path=path) from None
     except OSError as error:
         raise not_written(path, error) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(part)
-
-
-def check_replaceable(path: str) -> None:
-    """Raises Refused if a file of ours would be in a partition dir or log dir, or in the place of something else than a
-    file."""
-    check_saving_folder(path)
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-        raise Refused("it exists, and is not a plain file", path=path)
 
 
 def check_outside(output: str, paths: Sequence[str]) -> None:
@@ -102,9 +94,7 @@ def check_metrics_place(path: str | None) -> None:
     """Raises KlogError unless metrics can be written there: to a new file, or to one that has klogtool's metrics."""
     if path is None:
         return
-    check_replaceable(path)
-    if not os.path.isdir(os.path.dirname(path) or os.curdir):
-        raise KlogError("its folder does not exist", path=path)
+    check_rewritable(path)
     if os.path.lexists(path):
         with LogFile(path) as file:
             if file.read(0, len(FIRST)) != FIRST:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
-from klogtool.errors import KlogError
+from klogtool.errors import FileCause, KlogError
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.node_ids import NodeIdsResult, parse_node_ids
 from klogtool.plans.plan import Plan
@@ -69,7 +69,7 @@ def command(paths: tuple[str, ...], question: TransplantQuestion, writing: Writi
         raise click.UsageError(f"Invalid value for '--topic-id': {error.reason}.") from None
     log_dir = None if question.log_dir is None else os.path.abspath(question.log_dir)
     if log_dir is not None and not os.path.isdir(log_dir):
-        raise KlogError("no such folder", path=log_dir)
+        raise KlogError(FileCause.NO_FOLDER(), path=log_dir)
     results: list[TransplantResult] = []
 
     def text_of(plan: Plan) -> str:

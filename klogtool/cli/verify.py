@@ -14,12 +14,13 @@ from klogtool.causes import from_text
 from klogtool.cli import commands, options
 from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import note
-from klogtool.cli.output_file import check_metrics_place, check_replaceable, output_file, write_metrics
+from klogtool.cli.output_file import check_metrics_place, output_file, write_metrics
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import VerifyQuestion, is_failed, merged, settings_of
+from klogtool.disk.facts import check_rewritable
 from klogtool.errors import KlogError, Refused
 from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
@@ -80,9 +81,7 @@ def run_verify(
 ) -> int:
     """Verify the paths; returns the exit status. settings_path: the settings file, if there is one."""
     if question.write_baseline is not None:
-        check_replaceable(question.write_baseline)
-        if not os.path.isdir(os.path.dirname(question.write_baseline) or os.curdir):
-            raise KlogError("its folder does not exist", path=question.write_baseline)
+        check_rewritable(question.write_baseline)
         if os.path.lexists(question.write_baseline) and not is_baseline_file(question.write_baseline):
             raise Refused("it exists, and is not a file of --write-baseline", path=question.write_baseline)
         question = replace(question, baseline=None)

@@ -12,7 +12,7 @@ from types import TracebackType
 from msgspec import Struct
 
 from klogtool import kernels
-from klogtool.errors import Changed, Corrupt, KlogError
+from klogtool.errors import Corrupt, KlogError, became_shorter
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.item_merge import DAMAGED
 from klogtool.format.message import Message
@@ -62,7 +62,7 @@ class FileBytes:
     ) -> None:
         self._reads.give_back(self.data)
         if self._is_short or (isinstance(self._reads, MappedReads) and self._reads.hit):
-            raise Changed("the file became shorter while it was read", path=self._file.path, position=self._end)
+            raise became_shorter(self._file.path, self._end)
 
 
 class CopyLog:

@@ -10,6 +10,7 @@ image        writes an image of a log dir, and packs it
 disk         the calls that change log dirs and journals: write, rename, delete, sync, ...
 lock         takes the log dir's `.lock` as a broker does
 facts        whether files are unchanged since the plan was made
+causes       why nothing is written
 space        whether there is enough space, before anything is written
 joining      merges plans that change the same file into one plan
 draft_writer     makes a folder as its draft is, without undo: for log dirs that are test data

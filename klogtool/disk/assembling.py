@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from klogtool.broker.content import Content, FileRange
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.facts import check_facts
 from klogtool.disk.output import (
@@ -53,10 +54,7 @@ class Assembly(Struct, frozen=True):
         else:
             named = {os.path.basename(path.rstrip("/")): path for path in log_dirs}
         if len(named) < len(log_dirs):
-            raise Refused(
-                "two log dirs have the same name, but the output needs a folder for each: run once per log dir",
-                path=output,
-            )
+            raise Refused(OutputRefusal.SAME_NAME(), path=output)
         created = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
         with WriteErrors(created.stage):
             os.makedirs(os.path.join(created.stage, TASKS))

@@ -14,6 +14,7 @@ import os
 
 from msgspec import Struct
 
+from klogtool.disk.causes import JournalRefusal
 from klogtool.errors import KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.plans.plan import JOURNAL
@@ -59,16 +60,10 @@ class Belonging(Struct, frozen=True):
 
     def _beside(self, journal: str) -> str:
         if not journal.endswith(SUFFIX):
-            raise Refused(
-                f"this journal was renamed: it was {self.journal}. Its name must be the log dir's, then {SUFFIX}",
-                path=journal,
-            )
+            raise Refused(JournalRefusal.RENAMED(journal=self.journal, suffix=SUFFIX), path=journal)
         log_dir = journal.removesuffix(SUFFIX)
         if not os.path.isdir(log_dir):
-            raise Refused(
-                f"the log dir of this journal is not beside it ({log_dir} does not exist): move the two together",
-                path=journal,
-            )
+            raise Refused(JournalRefusal.NOT_BESIDE(log_dir=log_dir), path=journal)
         return log_dir
 
     def _from_afar(self, journal: str, *, is_copy: bool) -> str:
@@ -76,7 +71,7 @@ class Belonging(Struct, frozen=True):
         places = [on_the_way] if is_copy else [self.log_dir, on_the_way]
         log_dir = next((place for place in places if os.path.isdir(place) and self._may_be(place)), None)
         if log_dir is None:
-            raise Refused(f"the log dir of this journal is not at {' or '.join(dict.fromkeys(places))}", path=journal)
+            raise Refused(JournalRefusal.NOT_AT(places=tuple(dict.fromkeys(places))), path=journal)
         return log_dir
 
     def _may_be(self, place: str) -> bool:
@@ -90,22 +85,16 @@ class Belonging(Struct, frozen=True):
         now, known = identity_of(log_dir), self.log_dir_is.directory_id
         is_the_one = _is_same(now, self.log_dir_is)
         if os.path.realpath(log_dir) != log_dir:
-            raise Refused(
-                "the log dir was here, now a symbolic link is: move the log dir itself back to this path", path=log_dir
-            )
+            raise Refused(JournalRefusal.LINK(), path=log_dir)
         if is_copy and (is_the_one or log_dir == self.log_dir):
-            raise Refused(
-                f"this journal is a copy, but the log dir it would change is the original: {log_dir}", path=journal
-            )
+            raise Refused(JournalRefusal.COPY(log_dir=log_dir), path=journal)
         if is_the_one:
             return
         if known is not None and now.directory_id != known:
-            raise Refused(
-                f"this journal belongs to another log dir: the directory.id of {log_dir} is different", path=journal
-            )
+            raise Refused(JournalRefusal.OTHER_LOG_DIR(log_dir=log_dir), path=journal)
         is_there = os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
         if not is_copy and journal != self.journal and is_there:
-            raise Refused(f"this journal belongs to {self.log_dir}: move the two together", path=journal)
+            raise Refused(JournalRefusal.OF_LOG_DIR(log_dir=self.log_dir), path=journal)
 
 
 def identity_of(folder: str) -> FolderIdentity:

@@ -17,6 +17,7 @@ from typing import BinaryIO, TypeVar
 
 from msgspec import Struct, convert, to_builtins
 
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.output import check_place
 from klogtool.errors import KlogError, Refused
@@ -65,7 +66,7 @@ class Dataset(Struct, frozen=True):
     def resume(cls, path: str, kind: type[Kind]) -> tuple[Dataset, Kind]:
         """Return a dataset that was started and not finished, and its plan. Raises Refused if there is none."""
         if not os.path.exists(os.path.join(path, STATE, PLAN)):
-            raise Refused("there is no unfinished export here to resume", path=path)
+            raise Refused(OutputRefusal.NO_EXPORT(), path=path)
         return cls(os.path.abspath(path)), _read(os.path.join(path, STATE, PLAN), kind)
 
     def replan(self, plan: object) -> None:
@@ -116,7 +117,7 @@ class Dataset(Struct, frozen=True):
 def check_new(path: str, sources: Iterable[str]) -> None:
     """Check that a new dataset can start here. Raises Refused if not; an unfinished one gets its own message."""
     if os.path.exists(os.path.join(path, STATE, PLAN)):
-        raise Refused("there is an unfinished export here: continue it with --resume", path=path)
+        raise Refused(OutputRefusal.UNFINISHED_EXPORT(), path=path)
     for source in sources:
         check_place(path, source)
 
@@ -173,4 +174,4 @@ def _read(path: str, kind: type[Kind]) -> Kind:
     except OSError as error:
         raise unreadable(path, error) from error
     except (ValueError, RecursionError) as error:
-        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
+        raise KlogError(OutputRefusal.NOT_AS_WRITTEN(), path=path) from error

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange, Spooled, part_size
 from klogtool.disk.attributes import FileAttributes, attributes_of, set_attributes
 from klogtool.disk.space import BLOCK_BYTES
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import KlogError, became_shorter
 from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.gentle import DirectReads, pace
 from klogtool.plans.image_log import BlankedChunk
@@ -231,7 +231,7 @@ def _walk_data(source: int, part: FileRange) -> Iterator[tuple[int, int]]:
     """Yield the spans of the piece that are not holes. The index of an active segment is 10 MiB, nearly all of it a
     hole."""
     if os.fstat(source).st_size < part.stop:
-        raise _shorter(part, os.fstat(source).st_size)
+        raise became_shorter(part.path, os.fstat(source).st_size)
     start = part.start
     while start < part.stop:
         try:
@@ -261,7 +261,7 @@ def _copy(source: int, direct: DirectReads | None, start: int, sink: int, at: in
             by_system = False
             continue
         if done == 0:
-            raise _shorter(part, start)
+            raise became_shorter(part.path, start)
         start, at, size = start + done, at + done, size - done
 
 
@@ -273,10 +273,6 @@ def _copy_by_hand(source: int, direct: DirectReads | None, start: int, sink: int
         data = buffer[: direct.read_into(buffer, start)]
     _write_all(sink, data, at)
     return len(data)
-
-
-def _shorter(part: FileRange, position: int) -> Changed:
-    return Changed("the file became shorter while it was read", path=part.path, position=position)
 
 
 def not_written(path: str, error: OSError) -> Unreadable:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 
 from klogtool.broker.draft import Draft
 from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk
 from klogtool.disk.lock import locked
 from klogtool.errors import Refused
@@ -24,7 +25,7 @@ def write_without_journal(draft: Draft) -> None:
     """Write, replace and delete what the draft has changed. Raises LogDirInUse if a broker has the log dir, KlogError
     if the system refuses."""
     if FileKind.LOCK.value in draft.changed():
-        raise Refused("the lock of a log dir is a broker's", path=os.path.join(draft.path, FileKind.LOCK.value))
+        raise Refused(OutputRefusal.LOCK(), path=os.path.join(draft.path, FileKind.LOCK.value))
     disk = Disk()
     with ExitStack() as held:
         try:

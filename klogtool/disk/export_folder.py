@@ -13,10 +13,11 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.dataset import STATE
 from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.output import check_in_no_log_dir
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
 from klogtool.log.file import ReadErrors, read_whole
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 
@@ -34,10 +35,10 @@ class ExportFolder(Struct, frozen=True):
         parent does not exist."""
         parent = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(parent):
-            raise KlogError("no such folder", path=parent)
+            raise KlogError(FileCause.NO_FOLDER(), path=parent)
         check_in_no_log_dir(path, "an export")
         if os.path.isdir(path) and (is_log_dir(path) or is_partition_dir(path)):
-            raise Refused("an export cannot be in a log dir", path=path)
+            raise Refused(OutputRefusal.IN_LOG_DIR(what="an export"), path=path)
         with WriteErrors(path):
             os.makedirs(path, exist_ok=True)
         return cls(os.path.abspath(path))

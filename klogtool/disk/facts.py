@@ -11,8 +11,9 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, names_sum
+from klogtool.disk.causes import OutputRefusal, RunRefusal
 from klogtool.disk.digest import WHOLE_BYTES, digest_of
-from klogtool.errors import Refused, StalePlan
+from klogtool.errors import FileCause, KlogError, Refused, StalePlan
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -112,20 +113,35 @@ def check_facts(plans: Iterable[SavedPlan]) -> None:
 
 
 def _stale(path: str, how: str) -> StalePlan:
-    return StalePlan(f"changed since the plan was made: {how}", path=path)
+    return StalePlan(RunRefusal.CHANGED(how=how), path=path)
 
 
 def check_saving_place(path: str) -> None:
     """Raises Refused if a file of ours would be in a partition dir or log dir, or if the path exists already."""
     check_saving_folder(path)
     if os.path.lexists(path):
-        raise Refused("a file with that name exists already", path=path)
+        raise Refused(FileCause.EXISTS(), path=path)
+
+
+def check_replaceable(path: str) -> None:
+    """Raises Refused if a file of ours would be in a partition dir or log dir, or in the place of something else than a
+    file."""
+    check_saving_folder(path)
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        raise Refused(FileCause.NO_PLAIN_FILE(), path=path)
+
+
+def check_rewritable(path: str) -> None:
+    """Raises as `check_replaceable` does, and KlogError if the folder does not exist."""
+    check_replaceable(path)
+    if not os.path.isdir(os.path.dirname(path) or os.curdir):
+        raise KlogError(FileCause.NO_PARENT(), path=path)
 
 
 def check_saving_folder(path: str) -> None:
     """Raises Refused if a file of ours would be in a partition dir or log dir."""
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
-        raise Refused("this file cannot be saved in a partition dir", path=path)
+        raise Refused(OutputRefusal.FILE_IN_PARTITION_DIR(), path=path)
     if is_log_dir(folder):
-        raise Refused("this file cannot be saved in a log dir", path=path)
+        raise Refused(OutputRefusal.FILE_IN_LOG_DIR(), path=path)

@@ -17,11 +17,12 @@ from msgspec.structs import replace
 
 from klogtool import interrupts
 from klogtool.disk.attributes import attributes_of
+from klogtool.disk.causes import FolderRefusal
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, RunRecord
 from klogtool.disk.states import StagedStep
-from klogtool.errors import Refused
+from klogtool.errors import FileCause, Refused
 from klogtool.format.names import FileKind
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.plans.plan import Rename, RenameFolder, may_rename_folder
@@ -43,9 +44,9 @@ def stage_moves(plans: Sequence[SavedPlan], log_dir: str) -> FolderMoves:
             path, to = (os.path.normpath(os.path.join(log_dir, name)) for name in (step.path, step.to))
             ino = names[path] if path in names else _movable_folder(path, log_dir)
             if ino is None:
-                raise Refused("no such folder", path=path)
+                raise Refused(FileCause.NO_FOLDER(), path=path)
             if names[to] is not None if to in names else os.path.lexists(to):
-                raise Refused("something has this name already, so no folder can get it", path=to)
+                raise Refused(FolderRefusal.TAKEN(), path=to)
             names |= {path: None, to: ino}
             moves.append(FolderMove(path, to, ino))
     return FolderMoves(tuple(moves), _folders_around(moves, log_dir)) if moves else NO_MOVES
@@ -61,12 +62,12 @@ def check_no_folders(plans: Iterable[SavedPlan], why: str) -> None:
 def _checked_steps(plan: SavedPlan, log_dir: str) -> Sequence[RenameFolder]:
     steps = [step for step in plan.steps if isinstance(step, RenameFolder)]
     if steps and os.path.realpath(plan.path) != log_dir:
-        raise Refused("folders can only be renamed by a plan for the log dir that contains them", path=plan.path)
+        raise Refused(FolderRefusal.OTHER_PLAN(), path=plan.path)
     if steps != list(plan.steps[len(plan.steps) - len(steps) :]):
-        raise Refused("folders are renamed last, but another step of this plan comes later", path=plan.path)
+        raise Refused(FolderRefusal.NOT_LAST(), path=plan.path)
     for step in steps:
         if not may_rename_folder(step.path, step.to, log_dir):
-            raise Refused(f"a folder cannot be moved there: {step.to}", path=os.path.join(log_dir, step.path))
+            raise Refused(FolderRefusal.NOT_THERE(to=step.to), path=os.path.join(log_dir, step.path))
     return steps
 
 
@@ -77,11 +78,11 @@ def _movable_folder(path: str, log_dir: str) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
+        raise Refused(FileCause.LINK(), path=path)
     if not stat.S_ISDIR(status.st_mode):
-        raise Refused("not a folder", path=path)
+        raise Refused(FileCause.NOT_A_FOLDER(), path=path)
     if status.st_dev != os.lstat(log_dir).st_dev or os.path.ismount(path):
-        raise Refused("this folder is a mount point, so it cannot be renamed", path=path)
+        raise Refused(FolderRefusal.MOUNT_POINT(), path=path)
     return status.st_ino
 
 
@@ -90,12 +91,12 @@ def _folders_around(moves: Sequence[FolderMove], log_dir: str) -> dict[str, Fold
     for folder in {os.path.dirname(move.to) for move in moves} - {log_dir}:
         is_there = os.path.lexists(folder)
         if is_there and (os.path.islink(folder) or not os.path.isdir(folder)):
-            raise Refused("not a folder, so nothing can be moved there", path=folder)
+            raise Refused(FolderRefusal.INTO_NO_FOLDER(), path=folder)
         above = os.path.dirname(folder)
         if os.lstat(folder if is_there else above).st_dev != os.lstat(log_dir).st_dev:
-            raise Refused("on another file system than the log dir: move the folder by hand", path=folder)
+            raise Refused(FolderRefusal.OTHER_FILE_SYSTEM(), path=folder)
         if is_log_dir(above):
-            raise Refused(f"nothing can be moved there, because it would be in a log dir: {above}", path=folder)
+            raise Refused(FolderRefusal.INTO_LOG_DIR(above=above), path=folder)
         around[folder] = folder_before(folder) if is_there else None
     return around
 
@@ -160,11 +161,7 @@ def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
     taken = {path for path, folder in _current_folders(moves).items() if folder is not None}
     for move in reversed(moves[:done]):
         if move.path in taken:
-            raise Refused(
-                f"the run moved a folder from here to {move.to}, and now something else has this name: "
-                "move that away first",
-                path=move.path,
-            )
+            raise Refused(FolderRefusal.TAKEN_SINCE(to=move.to), path=move.path)
         taken.remove(move.to)
         taken.add(move.path)
     return done
@@ -174,11 +171,7 @@ def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
     folders = _current_folders(moves)
     wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and folders[path] != ino)
     path = next(wrong, moves[-1].to)
-    return Refused(
-        f"the folder that the run moved here {'is gone' if folders[path] is None else 'is another one now'}, "
-        "or a later run moved it (undo that first)",
-        path=path,
-    )
+    return Refused(FolderRefusal.GONE_SINCE() if folders[path] is None else FolderRefusal.OTHER_SINCE(), path=path)
 
 
 # Where files of a run are.

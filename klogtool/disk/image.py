@@ -18,12 +18,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.disk.attributes import FileAttributes, attributes_of
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.facts import check_saving_place
 from klogtool.disk.output import check_in_no_log_dir, check_place
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.image import ImageFile, ImagePlan, walk_chunks
 from klogtool.plans.image_log import BlankedChunk
 from klogtool.plans.image_names import SECRET_BYTES, TopicNames, read_names
@@ -61,9 +63,9 @@ def check_places(places: ImagePlaces, source: str) -> None:
     check_in_no_log_dir(places.output, "an image")
     for path in (places.pack, places.names):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-            raise KlogError("no such folder", path=os.path.dirname(os.path.realpath(path)))
+            raise KlogError(FileCause.NO_FOLDER(), path=os.path.dirname(os.path.realpath(path)))
         if path is not None and _is_within(path, places.output):
-            raise Refused("this file cannot be in the image", path=path)
+            raise Refused(OutputRefusal.IN_IMAGE(), path=path)
     if places.pack is not None:
         check_saving_place(places.pack)
     if places.names is not None:
@@ -72,7 +74,7 @@ def check_places(places: ImagePlaces, source: str) -> None:
         if not os.path.lexists(places.names):
             check_saving_place(places.names)
         elif is_log_dir(folder) or is_partition_dir(folder):
-            raise Refused("this file cannot be saved in a log dir", path=places.names)
+            raise Refused(OutputRefusal.FILE_IN_LOG_DIR(), path=places.names)
 
 
 def find_names(path: str | None) -> TopicNames:
@@ -87,7 +89,7 @@ def find_names(path: str | None) -> TopicNames:
     try:
         return read_names(json.loads(read_whole(path, limit=MOST_MAP_BYTES)))
     except (ValueError, RecursionError):
-        raise Refused("this is not a map of names that klogtool wrote", path=path) from None
+        raise Refused(PlanRefusal.NO_MAP(), path=path) from None
     except KlogError as error:
         raise Refused(error.reason, path=path) from error
 

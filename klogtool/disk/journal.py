@@ -25,12 +25,13 @@ from msgspec.structs import replace
 
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.belonging import SUFFIX, Belonging, FolderIdentity, identity_of
+from klogtool.disk.causes import JournalRefusal
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode
 from klogtool.disk.manifest import Home, Manifest, Progress, progress_of
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import Corrupt, FileCause, KlogError, Refused
 from klogtool.log.file import ReadErrors, read_whole
 from klogtool.log.folder import own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dir_of
@@ -217,10 +218,7 @@ class Entry(Struct, frozen=True):
 def journal_of(log_dir: str) -> str:
     """Return the journal's path beside the log dir. Raises Refused if nothing can be beside it."""
     if os.path.dirname(log_dir) == log_dir:
-        raise Refused(
-            "the journal cannot be beside it, because it is the root folder: name another place with --journal",
-            path=log_dir,
-        )
+        raise Refused(JournalRefusal.ROOT(), path=log_dir)
     return log_dir + SUFFIX
 
 
@@ -229,7 +227,7 @@ def check_journal(journal: str) -> None:
     folder = os.path.realpath(journal)
     while folder != os.path.dirname(folder):
         if is_log_dir(folder) or is_partition_dir(folder):
-            raise Refused(f"a journal cannot be inside a log dir: {folder}", path=journal)
+            raise Refused(JournalRefusal.IN_LOG_DIR(folder=folder), path=journal)
         folder = os.path.dirname(folder)
 
 
@@ -290,7 +288,7 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
     if os.path.isdir(journal):
         return
     if not os.path.isdir(os.path.dirname(journal)):
-        raise KlogError("no such folder", path=os.path.dirname(journal))
+        raise KlogError(FileCause.NO_FOLDER(), path=os.path.dirname(journal))
     try:
         disk.mkdir(journal)
     except FileExistsError:  # somebody else has just created it

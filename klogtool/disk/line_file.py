@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, WriteErrors
-from klogtool.disk.facts import check_saving_folder
-from klogtool.errors import AboveLimit, KlogError, Refused
+from klogtool.disk.facts import check_rewritable
+from klogtool.errors import AboveLimit, Refused
 
 MOST_BYTES = 1 << 30
 CHUNK_BYTES = 8 << 20
@@ -21,7 +22,7 @@ class LineFile:
 
     def __init__(self, path: str, fd: int) -> None:
         if (size := os.fstat(fd).st_size) > MOST_BYTES:
-            raise AboveLimit(f"{size} bytes are too many (limit: {MOST_BYTES})", path=path)
+            raise AboveLimit(OutputRefusal.TOO_MANY_BYTES(size=size, most=MOST_BYTES), path=path)
         self.path, self._disk = path, Disk()
         self.data = b"".join(iter(lambda: os.read(fd, CHUNK_BYTES), b""))
         self._size = self.data.rfind(b"\n") + 1
@@ -54,11 +55,7 @@ class LineFile:
 def open_line_file(path: str) -> Iterator[LineFile]:
     """Open the file, or make it. Raises Refused if another process has it open, or it is in a log dir, or no file;
     KlogError if its folder does not exist, or the system refuses."""
-    check_saving_folder(path)
-    if not os.path.isdir(os.path.dirname(path) or os.curdir):
-        raise KlogError("its folder does not exist", path=path)
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-        raise Refused("it exists, and is not a plain file", path=path)
+    check_rewritable(path)
     with WriteErrors(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
@@ -76,4 +73,4 @@ def _lock(fd: int, path: str) -> None:
         except (BlockingIOError, FileNotFoundError):
             is_there = False
     if not is_there:  # or it has just been replaced
-        raise Refused("in use by another process", path=path)
+        raise Refused(OutputRefusal.IN_USE(), path=path)

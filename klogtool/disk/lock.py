@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from klogtool.disk.attributes import attributes_of, attributes_of_new_file
+from klogtool.disk.causes import RunRefusal
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.errors import LogDirInUse
 from klogtool.format.names import FileKind
@@ -92,8 +93,8 @@ def _take(path: str) -> int:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 error.filename = path
                 raise
-            holder = find_holder(path) or "another process"
-            raise LogDirInUse(f"in use: {holder} holds the lock; stop it first", path=path) from None
+            holder = find_holder(path) or RunRefusal.ANOTHER()
+            raise LogDirInUse(RunRefusal.IN_USE(holder=holder), path=path) from None
         os.close(descriptor)  # its last holder deleted it between our open and our lock
 
 

@@ -13,8 +13,10 @@ from typing import Annotated, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from msgspec.structs import replace
 
+from klogtool.disk.causes import JournalRefusal, RunRefusal
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
 from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.plans.causes import FieldCause
 from klogtool.plans.fields import WrongField, inside, read_as
 from klogtool.plans.plan import is_plain_name, moved_out_folder
 from klogtool.values import Long, Natural
@@ -98,7 +100,7 @@ class RunRecord(Struct, frozen=True, rename={"plan_id": "plan"}):
         paths = (os.path.join(self.path, name) for name in self.before)
         for folder in {self.path, *self.folders, *map(os.path.dirname, (*paths, *staged))}:
             if os.path.realpath(folder) != folder:
-                raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
+                raise Refused(RunRefusal.LINK_SINCE(), path=folder)
 
     def possible_states(self) -> dict[str, list[FileState]]:
         """Return, for each name, every state that it may have had during the run."""
@@ -171,11 +173,7 @@ def progress_of(data: bytes, path: str) -> Progress:
             return Progress[row.progress]
     except (WrongField, KeyError) as error:
         raise _no_manifest(error, path) from None
-    raise KlogError(
-        f"written by another version of klogtool: its schema is {row.schema}, this version reads up to "
-        f"{SCHEMA_WITH_MOVES}",
-        path=path,
-    )
+    raise KlogError(JournalRefusal.OTHER_VERSION(schema=row.schema, known=SCHEMA_WITH_MOVES), path=path)
 
 
 def _parse(data: bytes, path: str) -> object:
@@ -254,10 +252,10 @@ def _checked(record: RunRecord, at: str) -> RunRecord:
         for name in (*names_of(step), *([step.place] if isinstance(step, StagedWrite) else [])):
             inside(name, f"{at}.steps[{n}]")
         if isinstance(step, StagedWrite) and not step.place:
-            raise WrongField(f"{at}.steps[{n}]: staged is missing")
+            raise WrongField(FieldCause.MISSING(field=f"{at}.steps[{n}]: staged"))
     changed = {name for step in record.steps for name in names_of(step)}
     if changed - record.before.keys() or record.before.keys() != record.after.keys():
-        raise WrongField(f"{at}.steps and {at}.before do not name the same files")
+        raise WrongField(FieldCause.OTHER_FILES(field=at))
     return record
 
 
@@ -277,7 +275,7 @@ def _moves_row(folders: FolderMoves, home: Home) -> MovesRow:
 def _moves_of(row: MovesRow, home: Home) -> FolderMoves:
     moves = tuple(_move_of(move, home) for move in row.moves)
     if row.log_dir is None:
-        raise WrongField("folder_moves.log_dir is null")
+        raise WrongField(FieldCause.NULL(field="folder_moves.log_dir"))
     around: dict[str, FolderBefore | None] = {home.log_dir: row.log_dir}
     if any(os.path.dirname(move.to) == home.moved_out for move in moves):
         around[home.moved_out] = row.moved_out
@@ -286,6 +284,6 @@ def _moves_of(row: MovesRow, home: Home) -> FolderMoves:
 
 def _move_of(row: MoveRow, home: Home) -> FolderMove:
     if not (is_plain_name(row.path) and is_plain_name(row.to)):
-        raise WrongField("folder_moves: path or to is not a plain name")
+        raise WrongField(FieldCause.NO_NAMES())
     place = home.moved_out if row.out else home.log_dir
     return FolderMove(os.path.join(home.log_dir, row.path), os.path.join(place, row.to), row.ino)

@@ -12,7 +12,7 @@ import select
 from collections.abc import Callable
 
 from klogtool.broker.content import Content, FileRange, Spooled
-from klogtool.errors import Changed
+from klogtool.errors import became_shorter
 from klogtool.log.file import ReadErrors
 
 CHUNK_BYTES = 8 << 20  # the kernel moves this much per call
@@ -63,7 +63,7 @@ def _move(move: Move, sink: int, source: int, start: int, part: FileRange) -> in
                 raise
             return start
         if done == 0:
-            raise Changed("the file became shorter while it was read", path=part.path, position=start)
+            raise became_shorter(part.path, start)
         start += done
     return start
 

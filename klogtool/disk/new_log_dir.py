@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from klogtool.broker.content import Content
 from klogtool.disk.attributes import attributes_of_new_file
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, WriteErrors, not_written
 from klogtool.disk.output import NewFolder, build_folder, check_place
 from klogtool.disk.putting import put
@@ -69,7 +70,7 @@ class NewLogDir(Struct, frozen=True):
 def _check(output: str) -> None:
     check_place(output, None)
     if is_log_dir(os.path.dirname(os.path.realpath(output))):
-        raise Refused("the new log dir would be inside a log dir", path=output)
+        raise Refused(OutputRefusal.NEW_LOG_DIR(), path=output)
 
 
 class TaskPlace:
@@ -95,9 +96,7 @@ class TaskPlace:
         try:
             os.mkdir(self.path)
         except FileNotFoundError as error:
-            raise KlogError(
-                "the folder is gone: the job is over, or driver and executors do not share this disk", path=self._stage
-            ) from error
+            raise KlogError(OutputRefusal.GONE(), path=self._stage) from error
         except OSError as error:
             raise not_written(self.path, error) from error
         return self

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from klogtool import interrupts
 from klogtool.disk.attributes import attributes_of, attributes_of_new_file
+from klogtool.disk.causes import RunRefusal
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
@@ -127,12 +128,12 @@ def discard_all(plans: Iterable[SavedPlan]) -> list[str]:
 
 def _discard(disk: Disk, path: str, *, is_entry: bool) -> None:
     if os.path.realpath(path) != path:
-        raise Refused("a symbolic link on the way: delete it by hand", path=path)
+        raise Refused(RunRefusal.LINK_ON_THE_WAY(), path=path)
     if is_entry:
         discard(Entry(path), disk=disk)
         return
     if not os.path.isdir(path):
-        raise KlogError("there is no such folder", path=path)
+        raise KlogError(RunRefusal.NO_FOLDER(), path=path)
     for name in sorted(os.listdir(path)):
         disk.delete(os.path.join(path, name))
     disk.rmdir(path)

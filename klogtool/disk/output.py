@@ -20,6 +20,7 @@ from klogtool.broker.content import Content, FileRange, content_size
 from klogtool.broker.draft import Draft, DraftFile, file_on_disk
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.facts import check_facts
 from klogtool.disk.folders import check_no_folders
@@ -27,7 +28,7 @@ from klogtool.disk.lock import check_free, locked
 from klogtool.disk.putting import copy
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.disk.spooling import SpoolFolder, put_content, spooled_bytes
-from klogtool.errors import KlogError, Refused, StalePlan
+from klogtool.errors import FileCause, KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.log.file import ReadErrors
 from klogtool.log.folder import find_partition_dir_name, is_file, is_folder, own_name
@@ -122,19 +123,16 @@ def check_place(output: str, source: str | None) -> None:
     place = os.path.realpath(output)
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
-        raise KlogError("no such folder", path=parent)
+        raise KlogError(FileCause.NO_FOLDER(), path=parent)
     read = None if source is None else _with_slash(os.path.realpath(source))
     if read is not None and (_with_slash(place).startswith(read) or read.startswith(_with_slash(place))):
-        raise Refused(f"the output would be inside its source, or contain it: {source}", path=output)
+        raise Refused(OutputRefusal.IN_SOURCE(source=source), path=output)
     if any(map(is_partition_dir, _ancestors(place))):
-        raise Refused("the output cannot be inside a partition dir", path=output)
+        raise Refused(OutputRefusal.IN_PARTITION_DIR(), path=output)
     for log_dir in log_dirs_naming(output):
         check_free(log_dir)
     if is_log_dir(parent) and find_partition_dir_name(own_name(place)) is None:
-        raise Refused(
-            "a broker refuses to start if a log dir has a folder that is not named as a partition",
-            path=output,
-        )
+        raise Refused(OutputRefusal.NO_PARTITION_NAME(), path=output)
     _check_empty(place, output)
 
 
@@ -142,7 +140,7 @@ def check_in_no_log_dir(output: str, what: str) -> None:
     """Raises Refused if the output would be in a log dir or a partition dir. what: what is to be written."""
     for above in [*_ancestors(os.path.realpath(output)), os.sep]:
         if is_log_dir(above) or is_partition_dir(above):
-            raise Refused(f"{what} cannot be in a log dir", path=output)
+            raise Refused(OutputRefusal.IN_LOG_DIR(what=what), path=output)
 
 
 def _check_empty(place: str, output: str) -> None:
@@ -151,11 +149,11 @@ def _check_empty(place: str, output: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Refused(f"this cannot be the output folder: {(error.strerror or '').lower()}", path=output) from error
+        raise Refused(OutputRefusal.NO_FOLDER(why=(error.strerror or "").lower()), path=output) from error
     if names:
-        raise Refused("the output folder is not empty", path=output)
+        raise Refused(OutputRefusal.NOT_EMPTY(), path=output)
     if os.path.ismount(place):
-        raise Refused("the output folder is a mount point, which cannot be replaced: name a folder in it", path=output)
+        raise Refused(OutputRefusal.MOUNT_POINT(), path=output)
 
 
 def _ancestors(path: str) -> Iterator[str]:
@@ -204,7 +202,7 @@ def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
     """Turn names relative to a plan's path into names relative to the source."""
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(source))
     if below.split(os.sep)[0] == os.pardir:
-        raise Refused("the plan is about files outside the source of this output", path=path)
+        raise Refused(OutputRefusal.OTHER_FILES(), path=path)
     return [os.path.normpath(os.path.join(below, name)) for name in names]
 
 
@@ -234,7 +232,7 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
 def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
     around = _with_slash(os.path.realpath(entry.path))
     if entry.is_symlink() and _with_slash(os.path.realpath(os.path.dirname(entry.path))).startswith(around):
-        raise Refused("this link leads to a folder that contains it: that cannot be copied", path=entry.path)
+        raise Refused(OutputRefusal.ENDLESS_LINK(), path=entry.path)
 
 
 def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[tuple[str, DraftFile]]:
@@ -307,9 +305,9 @@ def _check_source(result: NewFolder) -> None:
     for name, file in result.copied.items():
         source = files.get(name)
         if source is None or source != file or (source.ino, source.ctime_ns) != (file.ino, file.ctime_ns):
-            raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
+            raise StalePlan(OutputRefusal.CHANGED(), path=os.path.join(result.source, name))
     if _out_of_the_way(folders, set(_names_changed(result))) != result.folders:
-        raise StalePlan("a folder was added or removed while it was copied", path=result.source)
+        raise StalePlan(OutputRefusal.OTHER_FOLDERS(), path=result.source)
 
 
 # Building the folder.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from klogtool.disk.causes import RunRefusal
 from klogtool.errors import Refused
 
 BLOCK_BYTES = 4096  # allocation unit: the smallest size of a file on disk, and the most that its last block wastes
@@ -22,12 +23,9 @@ def check_space(needed: Mapping[str, int], *, is_undone: bool = False) -> None:
         free = free_bytes(folder)
         if size > free:
             raise Refused(
-                f"not enough space: {size:,} bytes are needed, {free:,} are free",
+                RunRefusal.NO_SPACE(size=size, free=free),
                 path=folder,
-                cure="--journal DIR keeps the data for undo on another disk; klogtool undo --discard frees the data of "
-                "earlier runs; --purge --no-undo keeps nothing."
-                if is_undone
-                else None,
+                cure=RunRefusal.OTHER_PLACES() if is_undone else None,
             )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import FileRange
 from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
+from klogtool.disk.causes import RunRefusal
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
@@ -247,7 +248,7 @@ def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[st
 
 def _find_original(path: str) -> Original | None:
     if os.path.islink(path) or os.path.isdir(path):
-        raise Refused("not a regular file: a change to it cannot be undone", path=path)
+        raise Refused(RunRefusal.NO_REGULAR_FILE(), path=path)
     state = find_state(path)
     if state is None:
         return None

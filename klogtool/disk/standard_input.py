@@ -11,7 +11,8 @@ import stat
 import tempfile
 from typing import BinaryIO
 
-from klogtool.errors import AboveLimit, KlogError
+from klogtool.disk.causes import OutputRefusal
+from klogtool.errors import AboveLimit, FileCause, KlogError
 from klogtool.log.file import LogFile, ReadErrors
 
 NAME = "-"
@@ -25,7 +26,7 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
     Raises AboveLimit for more than `most_bytes`, Unreadable if the stream cannot be read, or the copy not be written.
     """
     if stream is None:
-        raise KlogError("standard input is closed", path=NAME)
+        raise KlogError(FileCause.STDIN_CLOSED(), path=NAME)
     with ReadErrors(NAME):
         kind = os.fstat(stream.fileno()).st_mode
         if stat.S_ISREG(kind) and stream.tell() == 0:
@@ -35,7 +36,7 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
             while chunk := stream.read(PIECE_BYTES):
                 size += len(chunk)
                 if size > most_bytes:
-                    raise AboveLimit(f"more than {most_bytes} bytes, which is more than a segment can have", path=NAME)
+                    raise AboveLimit(OutputRefusal.LARGER_THAN_SEGMENT(most=most_bytes), path=NAME)
                 copy.write(chunk)
             copy.flush()
             return LogFile.over(os.dup(copy.fileno()), NAME)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from klogtool import interrupts
 from klogtool.broker.content import FileRange
 from klogtool.disk.attributes import attributes_of
+from klogtool.disk.causes import RunRefusal
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode
@@ -53,7 +54,7 @@ def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
     record.check_folders()
     for folder in (record.path, *record.folders):
         if not os.path.isdir(folder):
-            raise Refused("this folder is gone, or a later run renamed it (undo the later run first)", path=folder)
+            raise Refused(RunRefusal.FOLDER_GONE(), path=folder)
     possible = record.possible_states()
     by_inode: dict[int, list[FileState]] = {}
     for state in (state for states in possible.values() for state in states):
@@ -66,18 +67,16 @@ def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
     for name, states in possible.items():
         path, original = os.path.join(record.path, name), record.before[name]
         if os.path.islink(path):
-            raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
+            raise _written_to(path, entry.path)
         now = find_state(path)
         if now is None or now.ino in kept or any(_is_still(path, now, state) for state in states):
             continue
         if not (undoing and original is not None and _is_being_mended(entry, path, original)):
-            raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
+            raise _written_to(path, entry.path)
 
 
 def _written_to(path: str, kept: str = "") -> Refused:
-    return Refused(
-        f"modified since that run, by somebody else or by a later run (undo the later run first){kept}", path=path
-    )
+    return Refused(RunRefusal.MODIFIED_KEPT(kept=kept) if kept else RunRefusal.MODIFIED(), path=path)
 
 
 def _is_still(path: str, state: FileState, known: FileState) -> bool:
@@ -96,16 +95,16 @@ def _check_kept(
         _check_tail(entry.place(original.tail), original)
     if original.kept is None:
         if not os.path.lexists(path):
-            raise Refused("the file is gone, and no copy was kept", path=path)
+            raise Refused(RunRefusal.FILE_GONE(), path=path)
         return None
     kept = entry.place(original.kept)
     now = find_state(kept)
     if now is None or os.path.islink(kept):
-        raise Refused("the copy that was kept is gone", path=kept)
+        raise Refused(RunRefusal.COPY_GONE(), path=kept)
     known = states if original.linked else [original.state]
     is_known = any(_is_still(kept, now, state) for state in known)
     if not is_known and not (undoing and _is_being_mended(entry, kept, original)):
-        raise _written_to(path) if original.linked else Refused("the copy that was kept was modified", path=path)
+        raise _written_to(path) if original.linked else Refused(RunRefusal.COPY_MODIFIED(), path=path)
     return now.ino if original.linked else None
 
 
@@ -118,7 +117,7 @@ def _check_tail(path: str, original: Original) -> None:
         or state.size != size
         or original.tail_digest not in (None, digest_of(path, size))
     ):
-        raise Refused("the bytes that were cut off are not kept in full", path=path)
+        raise Refused(RunRefusal.TAIL_NOT_KEPT(), path=path)
 
 
 def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:

@@ -34,6 +34,7 @@ from klogtool.broker.content import FileRange
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.belonging import Belonging
+from klogtool.disk.causes import RunRefusal
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import do_moves, find_moves_done, stage_moves
@@ -315,11 +316,7 @@ def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord
 
 
 def _cannot_finish(path: str) -> Refused:
-    return Refused(
-        "since the run was cut short, somebody else changed files, or the file system lost some of its changes, so it "
-        "cannot be finished: undo it",
-        path=path,
-    )
+    return Refused(RunRefusal.NOT_AS_LEFT(), path=path)
 
 
 def _do_steps(disk: Disk, record: RunRecord, done: int, progress: StepsDone) -> None:
@@ -398,7 +395,7 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
     with _held(disk, entry):
         manifest = entry.manifest()
         if manifest is not None and manifest.progress is not Progress.STAGED:
-            raise Refused(f"there is nothing to finish: this run is {manifest.progress.value}", path=entry.path)
+            raise Refused(RunRefusal.NOTHING_TO_FINISH(progress=manifest.progress.value), path=entry.path)
         if manifest is not None:
             # A run that was killed just behind the rename has not synced the manifest's name. Steps on the device
             # without it would look like a run that has changed nothing, and undo would delete what was kept.
@@ -406,14 +403,9 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
             finish(disk, entry, manifest, steps)
             return entry
         if entry.is_torn():
-            raise Refused(
-                "the run was killed before its plan was recorded, so it cannot be finished: undo it", path=entry.path
-            )
+            raise Refused(RunRefusal.KILLED_EARLY(), path=entry.path)
         if entry.has_moved():
-            raise Refused(
-                "it cannot be finished: nothing was changed yet, and log dir and journal have moved since. Undo it",
-                path=entry.path,
-            )
+            raise Refused(RunRefusal.MOVED_SINCE(), path=entry.path)
         head, plans, created, log_dir = entry.head_row(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.bases(), entry.folder_times())
         remove_created(disk, created)
@@ -456,7 +448,7 @@ def discard(entry: Entry, *, disk: Disk | None = None) -> None:
     with _held(disk, entry, is_discarded=True):
         progress = entry.progress()
         if progress in (Progress.STAGED, Progress.UNDOING):
-            raise Refused(f"{progress.value}: finish it (apply --resume) or undo it first", path=entry.path)
+            raise Refused(RunRefusal.CUT_SHORT(progress=progress.value), path=entry.path)
         if progress is Progress.PREPARING:
             _undo_staging(disk, entry)
         remove_entry(disk, entry)
@@ -468,7 +460,7 @@ def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[N
     """Hold the locks of the log dirs that the entry is about, as far as recorded. is_discarded: the log dir may be
     gone."""
     if not os.path.isdir(entry.path):
-        raise KlogError("there is no such run in the journal", path=entry.path)
+        raise KlogError(RunRefusal.NO_RUN(), path=entry.path)
     if entry.is_torn():
         yield
         return

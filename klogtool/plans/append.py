@@ -21,7 +21,7 @@ from klogtool.format.codecs import CODECS
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.parameters import NOT_GIVEN, Given, parameter
-from klogtool.plans.causes import PlanNote
+from klogtool.plans.causes import AppendRefusal, PlanNote
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -126,7 +126,7 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
         return Change(AppendResult(replies, state=settle(log)), verdicts, (*notes, *log.terms.setting_notes(SETTINGS)))
 
     if not os.path.lexists(path) and not question.create:
-        raise KlogError("no such partition dir: --create creates it", path=path)
+        raise KlogError(AppendRefusal.NO_DIR(), path=path)
     is_new = is_to_be_created(path, question)
     plans = plan_creation(COMMAND, path, question, change) if is_new else plan_change(COMMAND, path, question, change)
     for plan in plans:
@@ -145,7 +145,7 @@ def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerd
 def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[Reason]) -> Iterator[Call]:
     ways = question.ways
     if len(ways) != 1:
-        raise KlogError(f"one of {', '.join(WAYS)} says what to append")
+        raise KlogError(AppendRefusal.NO_WAY(ways=WAYS))
     if ways == ["batches"]:
         epoch = question.leader_epoch
         coded = question.batches_base64
@@ -171,9 +171,9 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, n
         log.terms.now_ms,
     )
     if batching.codec not in CODECS:
-        raise Refused(f"no such codec: {batching.codec} (one of {', '.join(CODECS)})")
+        raise Refused(AppendRefusal.NO_CODEC(codec=batching.codec, codecs=CODECS))
     if batching.magic < CURRENT_MAGIC and batching.codec == "zstd":
-        raise Refused(f"zstd is not for magic {batching.magic}")
+        raise Refused(AppendRefusal.NO_ZSTD(magic=batching.magic))
     if epoch is None:
         note = PlanNote.EPOCH_UNKNOWN if latest is None else PlanNote.EPOCH_LATEST
         notes.append(note(epoch=batching.leader_epoch))

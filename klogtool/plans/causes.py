@@ -134,7 +134,7 @@ class IndexDoubtCause(Cause):
 class MarkCleanCause(Cause):
     """Why a log dir cannot be marked clean."""
 
-    CANNOT, ENDS_INSIDE, INDEX_ENDS_ELSEWHERE = some(3)
+    CANNOT, ENDS_INSIDE, INDEX_ENDS_ELSEWHERE, NO_LOG_DIR = some(4)
 
 
 class LeftOutOfImage(Cause):
@@ -147,3 +147,56 @@ class TopicIdCause(Cause):
     """What is known of the id of a topic."""
 
     NOTHING_KNOWS, UNKNOWN, BY, OTHER_ID = some(4)
+
+
+class AppendRefusal(Cause):
+    """Why nothing can be appended, or no partition dir made for it."""
+
+    NO_DIR, NO_WAY, NO_CODEC, NO_ZSTD, NO_NAME, NO_TOPIC_ID, OTHER_TOPIC_ID = some(7)
+
+
+class MendRefusal(Cause):
+    """Why an edit of a log dir cannot be made."""
+
+    NOT_ABSOLUTE, TO_OTHER_FOLDER, NO_MOVE, TAKEN, TOO_LONG, SAME_TEXT, NAME_TAKEN, LONG_CHECKPOINT = some(8)
+    SAME_LINE, NO_FILE, NOT_A_FILE, OUTSIDE, SHOWS_USE = some(5)
+
+
+class NodeIdsRefusal(Cause):
+    """Why nodes cannot be given other ids."""
+
+    UNREAD, TAKEN, NO_VOTERS, OTHER_VOTERS, DIRECTORY_STAYS = some(5)
+
+
+class PlanRefusal(Cause):
+    """Why a command makes no plan, of the commands with a reason or two of their own."""
+
+    NO_COMMAND, FOUND_AGAIN, RECOVERS, READS, SNAPSHOT_FIRST, NO_FOLDER_OF_DIR, PASSWORD, IN_ENVIRONMENT = some(8)
+    TOO_MANY_NAMES, KEEP_NAMES, NO_MAP, NOT_APPENDED, NO_RECORD, NOT_ONE_LOG, NOT_LOADED = some(7)
+    DECIDES_DIFFERENTLY, NO_SAVED_PLAN, ONE_OFFSET, FALSE_INDEX = some(4)
+
+
+class RebuildRefusal(Cause):
+    """Why indexes cannot be rebuilt, and what is wrong with the segment."""
+
+    DAMAGED, ONLY_SOME, ENDS_INSIDE, NO_SEGMENT, NEEDS_SPLIT, ENDS_BELOW_START, LEFTOVER = some(7)
+
+
+class NotACopyCause(Cause):
+    """Why a partition dir cannot be a copy, or batches cannot be kept, in a salvage."""
+
+    STOPS, STOPS_TOO_OFTEN, OTHER_TOPIC_ID, OTHER_PARTITION, OTHER_BATCHES = some(5)
+
+
+class TransplantRefusal(Cause):
+    """Why a partition or a log dir cannot be adopted as it is."""
+
+    NO_PARTITION_DIR, OPEN_TRANSACTIONS, NO_METADATA, NO_NAME, NAME_REFUSED, OTHER_NAME, OF_ITS_CLUSTER = some(7)
+    NO_LOG_DIR, NO_NODE, SAME_CLUSTER, DAMAGED, LEFT_OVER, NOT_BEHIND = some(6)
+
+
+class FieldCause(Cause):
+    """What is wrong with a field of JSON that somebody else may have written."""
+
+    NUL, OUTSIDE, NOT_ABSOLUTE, NO_TEXT, NO_PATH, CHANGED, PLANS_MISSING, NO_HEAD, OTHER_SCHEMA, NO_PLAN = some(10)
+    NO_JSON, NOT_OURS, NO_MOVE, OTHER_FILES, NO_NAMES = some(5)

@@ -13,14 +13,14 @@ from klogtool.broker.circumstances import Checkpoints, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.draft import Draft
 from klogtool.causes import Text
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import Corrupt, FileCause, KlogError, Refused
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import PlanNote
+from klogtool.plans.causes import AppendRefusal, PlanNote
 from klogtool.plans.plan import Plan
 from klogtool.plans.plan_change import ChangeLog, plan_draft
 from klogtool.plans.question import PathText, Question
@@ -59,9 +59,9 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     """
     name = find_partition_dir_name(own_name(path))
     if name is None or not name.state.is_current or not TOPIC_NAME.fullmatch(name.topic):
-        raise Refused("not the name of a partition dir: a topic, a hyphen and a number", path=path)
+        raise Refused(AppendRefusal.NO_NAME(), path=path)
     if not os.path.isdir(os.path.dirname(path)):
-        raise KlogError("no such folder", path=os.path.dirname(path))
+        raise KlogError(FileCause.NO_FOLDER(), path=os.path.dirname(path))
     checkpoints = Checkpoints.beside(path)
     terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
     topic_id, why = _topic_id(path, name.topic, checkpoints.log_dir, question)
@@ -78,13 +78,13 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
     if question.topic_id is not None:
         topic_id = parse_uuid(question.topic_id)
         if known not in (None, topic_id):
-            raise Refused(f"the topic has another id in {where}", path=path)
+            raise Refused(AppendRefusal.OTHER_TOPIC_ID(where=where), path=path)
         return topic_id, f"{question.topic_id}, as given"
     if known is not None:
         return known, f"by {where}"
     generated = question.new_topic_id
     if generated is None:
-        raise Refused("the topic id is not known: give it (--topic-id)", path=path)
+        raise Refused(AppendRefusal.NO_TOPIC_ID(), path=path)
     return parse_uuid(generated), PlanNote.ID_GENERATED(topic_id=generated)
 
 

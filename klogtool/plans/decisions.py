@@ -8,6 +8,7 @@ from typing import Any
 
 from klogtool.broker.spools import MakeSpool
 from klogtool.errors import Refused
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import Question
 
@@ -53,5 +54,5 @@ def decide(command: str, path: str, question: Question, make_spool: MakeSpool | 
 
 def _module(command: str) -> Any:
     if command not in DECISIONS:
-        raise Refused(f"no command of that name makes plans: {command}")
+        raise Refused(PlanRefusal.NO_COMMAND(command=command))
     return importlib.import_module(DECISIONS[command])

@@ -24,7 +24,7 @@ from klogtool.format.producer_snapshot import build_producer_snapshot, parse_pro
 from klogtool.kernels import crc32c
 from klogtool.log.opened import open_partition_dir
 from klogtool.parameters import parameter
-from klogtool.plans.causes import PlanNote
+from klogtool.plans.causes import PlanNote, PlanRefusal
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 from klogtool.plans.results import Result
@@ -125,13 +125,11 @@ def _after_unclean_stop(path: str, changed: dict[str, bytes], terms: LoadTerms, 
 def _comes_back(path: str, log: LoadedLog, producer_id: int) -> Refused:
     known = log.producers.producers[producer_id]
     since = log.report.recovered[0] if log.report.recovered else log.producers.loaded_from
-    why = "recovers segments" if log.report.recovered else "reads the log"
+    why = PlanRefusal.RECOVERS() if log.report.recovered else PlanRefusal.READS()
     return Refused(
-        f"the next start of a broker finds producer {producer_id} again: it {why} from offset {since or 0:,} on, and "
-        f"finds batches of it there, the last at offset {known.last_data_offset:,}",
+        PlanRefusal.FOUND_AGAIN(producer=producer_id, why=why, since=since or 0, last=known.last_data_offset),
         path=path,
-        cure=f"First bring the newest snapshot to the log end: stop a broker cleanly, or run {recover(path)}, "
-        "for a log dir with --mark-clean.",
+        cure=PlanRefusal.SNAPSHOT_FIRST(recover=recover(path)),
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from klogtool.plans.causes import FieldCause
+
 JsonObject: TypeAlias = dict[str, Any]
 
 Kind = TypeVar("Kind")
@@ -27,29 +29,29 @@ def read_as(value: Any, kind: type[Kind], name: str = "") -> Kind:
         at = f"{name}{place.rstrip('`')}".lstrip(".") or "the line"
         raise WrongField(f"{at}: {of_msgspec[:1].lower()}{of_msgspec[1:]}") from None
     except UnicodeEncodeError:  # a string that no path can be, in a field of another type
-        raise WrongField(f"{name}: is not a possible text") from None
+        raise WrongField(FieldCause.NO_TEXT(field=name)) from None
 
 
 def checked_path(path: str, name: str) -> str:
     """Return a string that can be a path or a name. Raises WrongField for any other."""
     if "\0" in path:
-        raise WrongField(f"{name} contains a NUL character")
+        raise WrongField(FieldCause.NUL(field=name))
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise WrongField(f"{name} cannot be a path") from None
+        raise WrongField(FieldCause.NO_PATH(field=name)) from None
     return path
 
 
 def inside(path: str, name: str) -> str:
     """Return a path below a folder: relative, without `..`. Raises WrongField for any other."""
     if os.path.isabs(path) or os.pardir in path.split(os.sep):
-        raise WrongField(f"{name} leads outside its folder")
+        raise WrongField(FieldCause.OUTSIDE(field=name))
     return checked_path(path, name)
 
 
 def absolute(path: str, name: str) -> str:
     """Return an absolute path. Raises WrongField for any other."""
     if not os.path.isabs(path):
-        raise WrongField(f"{name} is not an absolute path")
+        raise WrongField(FieldCause.NOT_ABSOLUTE(field=name))
     return checked_path(path, name)

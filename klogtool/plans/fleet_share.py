@@ -22,6 +22,7 @@ from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_ch
 from klogtool.format.names import OFFSET_CHECKPOINTS, TopicPartition
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.partition import Partition
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.mend import MendQuestion, MoveFolder
 from klogtool.plans.mend import decide as decide_moves
@@ -79,7 +80,7 @@ def decide(path: str, question: FleetShareQuestion) -> Iterator[Plan]:
     for cut in acts:
         if isinstance(cut, Cut):
             if not is_plain_name(cut.folder):
-                raise Refused("not a folder of the log dir", path=os.path.join(base, cut.folder))
+                raise Refused(PlanRefusal.NO_FOLDER_OF_DIR(), path=os.path.join(base, cut.folder))
             plan, line = _plan_cut(os.path.join(base, cut.folder), question, cut, checkpoints)
             plans.append(plan)
             lines += [] if line is None else [line]

@@ -17,11 +17,12 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.causes import Reason, Text
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.storage import Place
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.free_candidates import (
     LeftOut,
     PartitionDir,
@@ -109,7 +110,7 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
     by_inode: dict[tuple[int, int], str] = {}
     for log_dir in log_dirs:
         if not isinstance(open_path(log_dir), LogDir):
-            raise KlogError("not a log dir", path=log_dir)
+            raise KlogError(FileCause.NO_LOG_DIR(), path=log_dir)
         status = os.stat(log_dir)
         by_inode.setdefault((status.st_dev, status.st_ino), log_dir)
     device = os.stat(path).st_dev
@@ -192,11 +193,7 @@ class _FreeSearch(Struct):
         if question.remote is None:
             return ()
         if Place(question.remote).shown != question.remote:
-            raise Refused(
-                "the plan would contain the password that is in the URI of the store",
-                path=Place(question.remote).shown,
-                cure="Give the password in the environment, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
-            )
+            raise Refused(PlanRefusal.PASSWORD(), path=Place(question.remote).shown, cure=PlanRefusal.IN_ENVIRONMENT())
         if self.tier is None:
             keys = dict(map(read_key, question.key))
             metadata = read_metadata(question.metadata or question.log_dirs or tuple(self.log_dirs))

@@ -19,6 +19,7 @@ from typing import Any
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.plans.causes import PlanRefusal
 
 INTERNAL_TOPICS = frozenset(
     {
@@ -125,7 +126,7 @@ class TopicNames:
             name = "".join(letters[byte % len(letters)] for byte in hashlib.shake_256(seed).digest(len(topic)))
             if name not in self._taken:
                 return name
-        raise KlogError(f"there are too many names of {len(topic)} bytes", cure="Use --keep-names.")
+        raise KlogError(PlanRefusal.TOO_MANY_NAMES(size=len(topic)), cure=PlanRefusal.KEEP_NAMES())
 
 
 def read_names(row: Any) -> TopicNames:
@@ -140,5 +141,5 @@ def read_names(row: Any) -> TopicNames:
         if not all(len(os.fsencode(name)) == len(other) and _NEW_NAME.fullmatch(other) for name, other in pairs):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise KlogError("this is not a map of names that klogtool wrote") from None
+        raise KlogError(PlanRefusal.NO_MAP()) from None
     return TopicNames(secret, known, others)

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listing_of
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
+from klogtool.plans.causes import MendRefusal
 from klogtool.plans.plan import (
     Delete,
     FileStep,
@@ -129,10 +130,10 @@ class _Folder:
     def _write(self, name: str, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")
         if len(data) > MOST_TEXT_BYTES:
-            raise Refused(f"{len(data):,} bytes of text are more than {MOST_TEXT_BYTES:,}", path=self._path(name))
+            raise Refused(MendRefusal.TOO_LONG(size=len(data), most=MOST_TEXT_BYTES), path=self._path(name))
         self._check_no_other(name)
         if name in self.draft and self.draft.size(name) == len(data) and self.draft.read(name) == data:
-            raise Refused("the file has this text already", path=self._path(name))
+            raise Refused(MendRefusal.SAME_TEXT(), path=self._path(name))
         self.draft.write(name, data)
         self._step(Write(name, self.draft.files[name].content), name)
 
@@ -140,21 +141,21 @@ class _Folder:
         self._check_is_file(name, "rename")
         self._check_no_other(to)
         if to in self.draft:
-            raise Refused(f"another file has the name {to} already", path=self._path(name))
+            raise Refused(MendRefusal.NAME_TAKEN(to=to), path=self._path(name))
         self.draft.move(name, to)
         self._step(Rename(name, to), name, to)
 
     def _set_offset(self, name: str, edit: SetOffset) -> None:
         self._check_is_file(name, "edit")
         if self.draft.size(name) > MOST_TEXT_BYTES:
-            raise Refused(f"a checkpoint of more than {MOST_TEXT_BYTES:,} bytes", path=self._path(name))
+            raise Refused(MendRefusal.LONG_CHECKPOINT(most=MOST_TEXT_BYTES), path=self._path(name))
         try:
             offsets = dict(parse_offset_checkpoint(self.draft.read(name)))
         except KlogError as error:
             raise error.at_path(self._path(name)) from None
         key = TopicPartition(edit.topic, edit.partition)
         if offsets.get(key) == edit.offset:
-            raise Refused(f"its line of {key} is so already", path=self._path(name))
+            raise Refused(MendRefusal.SAME_LINE(key=key), path=self._path(name))
         if edit.offset is None:
             del offsets[key]
         else:
@@ -177,11 +178,11 @@ class _Folder:
     def _check_is_file(self, name: str, verb: str) -> None:
         self._check_no_other(name)
         if name not in self.draft:
-            raise Refused(f"no such file to {verb}", path=self._path(name))
+            raise Refused(MendRefusal.NO_FILE(verb=verb), path=self._path(name))
 
     def _check_no_other(self, name: str) -> None:
         if self.draft.is_folder(name) or name in self.draft.devices:
-            raise Refused("not a file", path=self._path(name))
+            raise Refused(MendRefusal.NOT_A_FILE(), path=self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.draft.path, name)
@@ -194,7 +195,7 @@ def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
     cannot be read.
     """
     if question.log_dir is not None and not os.path.isabs(question.log_dir):
-        raise Refused("the log dir of these edits is not an absolute path", path=question.log_dir)
+        raise Refused(MendRefusal.NOT_ABSOLUTE(), path=question.log_dir)
     base = os.path.realpath(question.log_dir or path)
     if not f"{os.path.realpath(path)}/".startswith(f"{base}/"):  # the edits of another log dir
         return
@@ -221,17 +222,15 @@ def _folder_of(base: str, edit: _FileEdit, folders: dict[str, _Folder]) -> _Fold
     for path in paths:
         parts = path.split("/")
         if len(parts) > 2 or not all(map(is_plain_name, parts)):
-            raise Refused("not a file of the log dir or of a folder in it", path=os.path.join(base, path))
+            raise Refused(MendRefusal.OUTSIDE(), path=os.path.join(base, path))
         if parts[-1] == LOCK:
-            raise Refused("this file shows who uses the log dir: it cannot be changed", path=os.path.join(base, path))
+            raise Refused(MendRefusal.SHOWS_USE(), path=os.path.join(base, path))
     name = os.path.dirname(edit.path)
     if os.path.dirname(paths[-1]) != name:
-        raise Refused(
-            f"a file can only be renamed in its folder, not to {paths[-1]}", path=os.path.join(base, edit.path)
-        )
+        raise Refused(MendRefusal.TO_OTHER_FOLDER(to=paths[-1]), path=os.path.join(base, edit.path))
     if name not in folders:
         if not os.path.isdir(os.path.join(base, name)):
-            raise Refused("no such folder", path=os.path.join(base, name))
+            raise Refused(FileCause.NO_FOLDER(), path=os.path.join(base, name))
         folders[name] = _Folder(os.path.join(base, name) if name else base)
     return folders[name]
 
@@ -254,12 +253,12 @@ def _check_move(base: str, edit: MoveFolder, now: set[str], draft: Draft) -> Non
     """Raises Refused for a move that cannot be done. now: the folders after the moves before."""
     path, to = (os.path.normpath(os.path.join(base, name)) for name in (edit.path, edit.to))
     if not may_rename_folder(edit.path, edit.to, base):
-        raise Refused(f"a folder can only be renamed in its log dir, or moved out of it, not to {edit.to}", path=path)
+        raise Refused(MendRefusal.NO_MOVE(to=edit.to), path=path)
     if edit.path not in now:
         is_other = os.path.lexists(path) and edit.path not in draft.folders
-        raise Refused("not a folder" if is_other else "no such folder", path=path)
+        raise Refused(FileCause.NOT_A_FOLDER() if is_other else FileCause.NO_FOLDER(), path=path)
     if edit.path in draft.folders and os.path.islink(path):
-        raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
+        raise Refused(FileCause.LINK(), path=path)
     is_free = edit.to in draft.folders or not os.path.lexists(to)
     if edit.to in now or edit.to in draft or not is_free:
-        raise Refused(f"something has this name already: {edit.to}", path=path)
+        raise Refused(MendRefusal.TAKEN(to=edit.to), path=path)

@@ -32,6 +32,7 @@ from klogtool.format.names import (
     build_kraft_snapshot_name,
     parse_file_name,
 )
+from klogtool.plans.causes import NodeIdsRefusal
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
 from klogtool.plans.results import Result
@@ -106,7 +107,7 @@ def plan_metadata(
     facts = facts_of(draft)
     log = read_metadata_log(draft.path)
     if log.trouble is not None:
-        raise Refused(f"its metadata cannot be given other node ids: {log.trouble}", path=draft.path)
+        raise Refused(NodeIdsRefusal.UNREAD(why=log.trouble), path=draft.path)
     of_4_4 = rules_of(question.circumstances.kafka).knows_messages_of_4_4
     known: set[int] = set()
     values = [with_new_ids(value, new_ids, known, of_4_4=of_4_4) for value in walk_metadata_values(draft.path)]
@@ -128,7 +129,7 @@ def check_new_ids(known: set[int], new_ids: NewIds, path: str) -> None:
     """Raise Refused if a node would get the id of another one, which keeps it."""
     taken = sorted(new for old, new in new_ids.items() if old in known and new in known and new not in new_ids)
     if taken:
-        raise Refused(f"another node has the id {taken[0]}, and keeps it: give that node another one, too", path=path)
+        raise Refused(NodeIdsRefusal.TAKEN(node=taken[0]), path=path)
 
 
 def with_new_ids(value: bytes, new_ids: NewIds, known: set[int], *, of_4_4: bool) -> bytes:
@@ -172,15 +173,15 @@ def _voters(
     if voters is None:
         return tuple(replace(voter, id=new) for new, voter in renamed.items())
     if not old:
-        raise Refused("its metadata names no voters: controller.quorum.voters of the settings does", path=path)
+        raise Refused(NodeIdsRefusal.NO_VOTERS(), path=path)
     places = {voter.id: voter for voter in voters}
     if places.keys() != renamed.keys():
         ids = ", ".join(map(str, sorted(renamed)))
-        raise Refused(f"with --node-ids, --voters names the same voters by their new ids: {ids}", path=path)
+        raise Refused(NodeIdsRefusal.OTHER_VOTERS(ids=ids), path=path)
     result = []
     for new, voter in renamed.items():
         if places[new].directory_id not in ("", voter.directory_id):
-            raise Refused(f"the directory id of voter {new} is {voter.directory_id}, and stays", path=path)
+            raise Refused(NodeIdsRefusal.DIRECTORY_STAYS(node=new, directory=voter.directory_id), path=path)
         listener = next((endpoint.name for endpoint in voter.endpoints), "")
         endpoints = tuple(replace(endpoint, name=listener) for endpoint in places[new].endpoints)
         result.append(Voter(new, voter.directory_id, endpoints))

@@ -15,6 +15,7 @@ from msgspec.structs import FieldInfo, fields
 from klogtool.broker.circumstances import Circumstances, server_log_dirs
 from klogtool.log.cores import usable_cores
 from klogtool.parameters import parameter
+from klogtool.plans.causes import FieldCause
 from klogtool.plans.fields import JsonObject, WrongField, checked_path, read_as
 
 Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -78,10 +79,10 @@ def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arg
     known = {field.name: field for field in _fields_of(kind)}
     for name in arguments:
         if name not in known:
-            raise WrongField(f"{at}.{name} is unknown")
+            raise WrongField(FieldCause.UNKNOWN(field=f"{at}.{name}"))
     for name, field in known.items():
         if name not in arguments and (field.required or name == "now_ms"):
-            raise WrongField(f"{at}.{name} is missing")
+            raise WrongField(FieldCause.MISSING(field=f"{at}.{name}"))
     question = kind(**{name: read_as(value, known[name].type, f"{at}.{name}") for name, value in arguments.items()})
     for log_dir in server_log_dirs(question.server_settings):
         checked_path(log_dir, f"{at}.config_sections: log.dirs")

@@ -38,6 +38,7 @@ from klogtool.format.names import (
     parse_file_name,
 )
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.plan import Delete, Plan, SegmentVerdict, Step, Write
 from klogtool.plans.plan_change import Change, plan_draft, settle
 from klogtool.plans.question import PathText, Question
@@ -215,7 +216,7 @@ def _change(log: LoadedLog, new_voters: NewVoters, now_ms: int) -> Change:
     batch = _batch(new_voters, now_ms)
     reply = Appender(log).reply(Call((batch,), True, new_voters.epoch, now_ms))
     if isinstance(reply, NotAppended):
-        raise Refused(f"a broker would not append the record of voters: {reply.error.message}", path=log.draft.path)
+        raise Refused(PlanRefusal.NOT_APPENDED(why=reply.error.message), path=log.draft.path)
     state = QuorumState(1, leader_epoch=new_voters.epoch)
     log.draft.write(FileKind.QUORUM_STATE.value, build_quorum_state(state))
     verdict = SegmentVerdict(log.segments.last.base_offset, "append", f"{len(batch):,} bytes more")

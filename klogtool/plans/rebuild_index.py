@@ -22,6 +22,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog, LogParts, recover_
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.sound_batches import has_epochs_of
+from klogtool.causes import Text
 from klogtool.errors import AtPath, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
@@ -31,7 +32,7 @@ from klogtool.log.log_end import find_log_end
 from klogtool.log.opened import open_partition_dir
 from klogtool.log.partition import Partition
 from klogtool.parameters import NO_ITEMS, Given, Unit, parameter
-from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.causes import PlanNote, RebuildRefusal, VerdictCause
 from klogtool.plans.erased_witness import ErasedWitnesses, find_erased_witnesses
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -48,7 +49,6 @@ KINDS: Mapping[SideFile, FileKind] = {
     "leader-epoch-checkpoint": FileKind.LEADER_EPOCH_CHECKPOINT,
 }
 _INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-INSTEAD = "'klogtool recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
 
 
 class RebuildIndexQuestion(Question, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ def _rebuild_segments(
     if question.only:
         for verdict in verdicts:
             if verdict.truncated_bytes:
-                raise _damaged(verdict.segment, "but --only names some side files")
+                raise _damaged(verdict.segment, RebuildRefusal.ONLY_SOME())
         _keep_only(draft, question.only)
     return log, tuple(verdicts)
 
@@ -167,7 +167,7 @@ def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> Rebu
     """
     draft, config = log.draft, log.terms.config
     if build_file_name(FileKind.LOG, base_offset) not in draft:
-        raise KlogError(f"there is no segment {base_offset}", path=draft.path)
+        raise KlogError(RebuildRefusal.NO_SEGMENT(segment=base_offset), path=draft.path)
     while lower and lower[0] < base_offset:
         log.segments.add(LogSegment(draft, lower.popleft(), config, rules=log.terms.rules))
     segment = LogSegment(draft, base_offset, config, rules=log.terms.rules)
@@ -191,9 +191,9 @@ def _rebuild_all(
     for name in draft.names_found():
         if name.endswith((CLEANED, SWAP)):
             raise Refused(
-                "it is a leftover of an interrupted operation: first finish that with 'klogtool recover'",
+                RebuildRefusal.LEFTOVER(),
                 path=os.path.join(draft.path, name),
-                cure=str(recover(draft.path, CLEAN)),
+                cure=recover(draft.path, CLEAN),
             )
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     # Start from nothing: an unreadable or wrong file must not affect its successor.
@@ -229,7 +229,7 @@ def _make_loadable(draft: Draft) -> None:
 def _check_is_whole(log: LoadedLog) -> None:
     """Raises Refused if recovery cut anything or removed a segment."""
     if log.report.was_split:
-        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool recover' splits it")
+        raise Refused(RebuildRefusal.NEEDS_SPLIT())
     for segment in log.segments.all:
         before = log.draft.before.get(segment.log_name)
         if before is not None and segment.size < before.size:
@@ -237,16 +237,15 @@ def _check_is_whole(log: LoadedLog) -> None:
             if emptied is not None and emptied.kafka_class != "InvalidOffsetException":
                 raise emptied  # nothing is wrong with the segment: a folder is in the place of a file
             stopped_by = log.report.stopped_by.get(segment.base_offset)
-            raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
+            why = stopped_by.reason if stopped_by else RebuildRefusal.ENDS_INSIDE()
+            raise _damaged(segment.base_offset, why, segment)
     if log.report.deleted_segments:
-        raise Refused(
-            f"the log ends below its start offset {log.terms.log_start_offset}: a broker would delete all of it"
-        )
+        raise Refused(RebuildRefusal.ENDS_BELOW_START(start=log.terms.log_start_offset))
 
 
-def _damaged(base_offset: int, why: str, segment: LogSegment | None = None) -> Refused:
+def _damaged(base_offset: int, why: Text, segment: LogSegment | None = None) -> Refused:
     return Refused(
-        f"segment {base_offset} is damaged: {why}; {INSTEAD}",
+        RebuildRefusal.DAMAGED(segment=base_offset, why=why),
         path=None if segment is None else segment.path,
         position=None if segment is None else segment.size,
     )

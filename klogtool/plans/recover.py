@@ -21,7 +21,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.sound_batches import find_sound_end
 from klogtool.causes import Reason, Text
-from klogtool.errors import AtPath, Corrupt, KlogError, Refused
+from klogtool.errors import AtPath, Corrupt, FileCause, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
 from klogtool.format.names import (
@@ -93,7 +93,7 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
     elif isinstance(opened, LogDir):
         yield from plan_log_dir(path, question)
     else:
-        raise KlogError("neither a partition dir nor a log dir", path=path)
+        raise KlogError(FileCause.NO_DIR(), path=path)
 
 
 def recover_partition(
@@ -140,7 +140,7 @@ def knows_interval(path: str, terms: LoadTerms, beside: Checkpoints) -> bool:
 def check_mark_clean(path: str) -> None:
     """Raises KlogError unless the path is a log dir: nothing else has a clean marker."""
     if not isinstance(open_path(path), LogDir):
-        raise Refused("not a log dir: only a whole log dir can be marked clean", path=path)
+        raise Refused(MarkCleanCause.NO_LOG_DIR(), path=path)
 
 
 # Whether a broker treats a partition as stray at its start: it renames the folder, and creates an empty partition.
@@ -397,4 +397,4 @@ def _proved_end(segment: LogSegment, jobs: int) -> int:
 def _refused(segment: LogSegment, reason: Text, position: int | None, cure: Reason) -> KlogError:
     """Return the error. Its cure is not a recovery, which would cut the log at the first damage with all sound batches
     after it."""
-    return Refused(MarkCleanCause.CANNOT(why=reason), path=segment.path, position=position, cure=str(cure))
+    return Refused(MarkCleanCause.CANNOT(why=reason), path=segment.path, position=position, cure=cure)

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, to_builtins
 from msgspec.structs import asdict
 
 from klogtool.broker.content import Content, FileRange
-from klogtool.errors import Changed
+from klogtool.errors import became_shorter
 from klogtool.json_rows import presentable
 from klogtool.plans.plan import Plan
 from klogtool.plans.salvage_answer import RejectedBytes, SalvageResult
@@ -71,6 +71,6 @@ def _chunks(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         chunk = file.read(start, min(CHUNK_BYTES, end - start))
         if not chunk:
-            raise Changed("the file became shorter while it was read", path=file.path, position=start)
+            raise became_shorter(file.path, start)
         yield chunk
         start += len(chunk)

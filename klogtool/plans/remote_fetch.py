@@ -21,6 +21,7 @@ from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, SoundBytes, find_sound, open_source
 from klogtool.remote.inventory import ListedPartition
@@ -55,7 +56,7 @@ def fetch_log(
         if content:
             draft.write(build_file_name(FileKind.LOG, source.base_offset), content)
     if not draft.files:
-        raise Refused("no record of it can be had", path=store.uri)
+        raise Refused(PlanRefusal.NO_RECORD(), path=store.uri)
     draft.write(
         FileKind.PARTITION_METADATA.value,
         build_partition_metadata(PartitionMetadata(0, parse_uuid(partition.topic_id))),
@@ -63,9 +64,9 @@ def fetch_log(
     try:
         log = recover_new(draft, now_ms, choice.start)
     except Corrupt as error:  # of a file that is not there yet
-        raise Refused(f"a broker would not load what can be had of it: {error.reason}", path=store.uri) from error
+        raise Refused(PlanRefusal.NOT_LOADED(why=error.reason), path=store.uri) from error
     if log is None:
-        raise Refused("its batches are not one log: a broker would lose records of it", path=store.uri)
+        raise Refused(PlanRefusal.NOT_ONE_LOG(), path=store.uri)
     files = {name: draft.files[name].content for name in draft.names()}
     size = sum(draft.size(name) for name in draft.names())
     return FetchedLog(

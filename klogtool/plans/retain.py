@@ -19,7 +19,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.broker.unified_log.segment_age import Age
 from klogtool.causes import Reason, Text
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import Changed, FileCause, KlogError
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -83,7 +83,7 @@ def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
         retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)), no_undo=question.no_undo)
         yield from plan_change(COMMAND, path, question, retain)
     else:
-        raise KlogError("neither a partition dir nor a log dir", path=path)
+        raise KlogError(FileCause.NO_DIR(), path=path)
 
 
 def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:

@@ -39,7 +39,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.offset_ranges import Offsets
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import SalvageCause, SalvageNote
+from klogtool.plans.causes import NotACopyCause, SalvageCause, SalvageNote
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.recover_result import OffsetSpan
@@ -134,7 +134,7 @@ class _Kept(Struct):
                 first, last = filling.run.first_offset, filling.run.last_offset
                 self.filled.refusals.append(RefusedBatches(filling.copy, first, last, batch.reason))
                 return
-        raise Refused(f"a broker would stop at it: {batch.reason}", path=batch.run.path, position=batch.position)
+        raise Refused(NotACopyCause.STOPS(why=batch.reason), path=batch.run.path, position=batch.position)
 
 
 class _Salvage:
@@ -299,13 +299,11 @@ class _Salvage:
         """Raises Refused for what cannot be a copy of this partition."""
         ours, theirs = self._files.metadata, replica.metadata
         if ours is not None and theirs is not None and ours.topic_id != theirs.topic_id:
-            ids = build_uuid(theirs.topic_id), build_uuid(ours.topic_id)
-            raise Refused("not a copy: its topic id is {}, here it is {}".format(*ids), path=replica.path)
-        here, there = self._files.topic_partition, replica.topic_partition
-        if here is not None and there is not None and here.topic == there.topic and here.partition != there.partition:
-            raise Refused(
-                f"not a copy: it is partition {there.partition}, here it is {here.partition}", path=replica.path
-            )
+            there, here = build_uuid(theirs.topic_id), build_uuid(ours.topic_id)
+            raise Refused(NotACopyCause.OTHER_TOPIC_ID(there=there, here=here), path=replica.path)
+        own, other = self._files.topic_partition, replica.topic_partition
+        if own is not None and other is not None and own.topic == other.topic and own.partition != other.partition:
+            raise Refused(NotACopyCause.OTHER_PARTITION(there=other.partition, here=own.partition), path=replica.path)
 
     def _cuts(self, gaps: Sequence[Hole]) -> tuple[int, ...]:
         """Return the offsets at which copies are cut: where one of our gaps, epochs or segments begins or ends."""
@@ -320,7 +318,7 @@ class _Salvage:
         """Compare a replica with this partition, and cut it. Raises Refused if they have nothing in common."""
         held_together = compare(_runs(ours), _runs(theirs))
         if not held_together.agree and any(not part.same_epoch for part in held_together.diverging):
-            raise Refused("not a copy: it has other batches at the same offsets, and none in common", path=replica.path)
+            raise Refused(NotACopyCause.OTHER_BATCHES(), path=replica.path)
         epochs = replica.epochs or LeaderEpochFileCache()
         return copy_of(replica.path, _cut(theirs, cuts), held_together.diverging, epochs)
 
@@ -334,7 +332,7 @@ class _Salvage:
             if isinstance(loaded, Loadable):
                 return segments, loaded
             kept.leave_out(loaded)
-        raise Refused(f"a broker would stop at more than {MOST_LEFT_OUT} batches", path=self._path)
+        raise Refused(NotACopyCause.STOPS_TOO_OFTEN(most=MOST_LEFT_OUT), path=self._path)
 
     def _segments(self, kept: _Kept) -> list[NewSegment]:
         own = [segment.base_offset for segment in self._files.segments]

@@ -16,6 +16,7 @@ from klogtool.causes import Say, named
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
 from klogtool.log.offset_ranges import Offsets
+from klogtool.plans.causes import FieldCause, PlanRefusal
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import JsonObject, WrongField, absolute, checked_path, inside, read_as
 from klogtool.plans.plan import (
@@ -121,7 +122,7 @@ class SavedPlan(Struct, frozen=True):
 
     def is_stale(self) -> StalePlan:
         """Return the error for a decision that has changed."""
-        return StalePlan(f"'{self.command}' now decides differently than plan {self.id}", path=self.path)
+        return StalePlan(PlanRefusal.DECIDES_DIFFERENTLY(command=self.command, plan=self.id), path=self.path)
 
 
 class KeptPlans:
@@ -203,7 +204,7 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[JsonObject, li
     head = parse_head(first, path)
     with _refused(path):
         if head["plans"] != len(rest):
-            raise WrongField(f"{head['plans']} plans were saved, but {len(rest)} are in the file")
+            raise WrongField(FieldCause.PLANS_MISSING(saved=head["plans"], plans=len(rest)))
     return head, [_parse_plan(line, n, path) for n, line in enumerate(rest, 1)]
 
 
@@ -212,10 +213,10 @@ def parse_head(line: bytes, path: str) -> JsonObject:
     with _refused(path):
         value = _parse_line(line, "the head")
         if value.get("type") != "klogtool":
-            raise WrongField("the first line is not the head")
+            raise WrongField(FieldCause.NO_HEAD())
         head = read_as(value, PlansHead)
         if head.schema != SCHEMA:
-            raise WrongField(f"its schema is {head.schema}, this version reads {SCHEMA}")
+            raise WrongField(FieldCause.OTHER_SCHEMA(schema=head.schema, known=SCHEMA))
         for name in head.paths:
             absolute(name, "paths")
         _check_sum(line)
@@ -231,12 +232,12 @@ def _parse_plan(line: bytes, n: int, file: str) -> SavedPlan:
     with _refused(file, f"plan {n}"):
         value = _parse_line(line, "the line")
         if value.get("type") != "plan":
-            raise WrongField("type is not 'plan'")
+            raise WrongField(FieldCause.NO_PLAN())
         row = read_as(value, PlanRow)
         for place, fact, fields in zip(count(), row.facts, value["facts"], strict=False):
             absolute(fact.path, f"facts[{place}].path")
             for name in fields.keys() - to_builtins(fact).keys():
-                raise WrongField(f"facts[{place}].{name} is null")
+                raise WrongField(FieldCause.NULL(field=f"facts[{place}].{name}"))
         absolute(row.path, "path")
         for place, step in enumerate(row.steps):
             check_step(step, row.path, f"steps[{place}]")
@@ -255,13 +256,13 @@ def _parse_line(line: bytes, what: str) -> JsonObject:
     except WrongField:
         raise
     except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
-        raise WrongField(f"{what} is not valid JSON") from None
+        raise WrongField(FieldCause.NO_JSON(what=what)) from None
 
 
 def _check_sum(line: bytes) -> None:
     text, _, checksum = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
     if not text or checksum != b'"%b"}' % sum_of(text + b"}").encode():
-        raise WrongField(f"{SUM} does not match: the line was changed after klogtool saved it")
+        raise WrongField(FieldCause.CHANGED(field=SUM))
 
 
 def check_step(step: SavedStep, plan_path: str, name: str) -> None:
@@ -269,10 +270,10 @@ def check_step(step: SavedStep, plan_path: str, name: str) -> None:
     match step:
         case Discard():
             if not may_discard(checked_path(step.path, f"{name}.path"), plan_path):
-                raise WrongField(f"{name}.path: this is no folder of klogtool's own beside the log dir")
+                raise WrongField(FieldCause.NOT_OURS(field=name))
         case RenameFolder():
             if not may_rename_folder(inside(step.path, f"{name}.path"), checked_path(step.to, f"{name}.to"), plan_path):
-                raise WrongField(f"{name}.to: a folder can only be renamed in its log dir, or moved out of it")
+                raise WrongField(FieldCause.NO_MOVE(field=name))
         case _:
             inside(step.path, f"{name}.path")
             if isinstance(step, Rename):
@@ -286,4 +287,4 @@ def _refused(path: str, what: str = "") -> Iterator[None]:
         yield
     except WrongField as error:
         where = f"{what}: " if what else ""
-        raise Refused(f"not a plan that klogtool saved: {where}{error}", path=path) from None
+        raise Refused(PlanRefusal.NO_SAVED_PLAN(where=where, why=str(error)), path=path) from None

@@ -26,7 +26,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.rolling import roll
 from klogtool.causes import Reason, Text
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
 from klogtool.format.batch import RecordBatch
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
@@ -40,7 +40,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, VerdictCause
+from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, TransplantRefusal, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.erased_witness import ErasedWitness, walk_erased_gaps
@@ -159,7 +159,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         yield from _walk_log_dir_plans(path, question, question.cluster_id)
         return
     if not isinstance(open_path(path), Partition):
-        raise KlogError("not a partition dir", path=path)
+        raise KlogError(TransplantRefusal.NO_PARTITION_DIR(), path=path)
     topic, number = _new_name(path, question)
     beside = Checkpoints.beside(path)
     topic_id, by = _topic_id(path, topic, question, beside.log_dir if question.in_place else None)
@@ -169,11 +169,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     log, erased, doubtful = _recovered(draft, path, question)
     open_txns = len(log.producers.ongoing_txns)
     if open_txns and not (question.keep_producers or question.forget_open or question.check):
-        raise Refused(
-            f"{open_txns:,} transactions have no marker: their records would count as committed. Confirm that with "
-            "--forget-open-transactions",
-            path=path,
-        )
+        raise Refused(TransplantRefusal.OPEN_TRANSACTIONS(count=open_txns), path=path)
     end, start = log.log_end_offset, log.log_start_offset
     log_start_line = start if log.terms.config.remote_storage_enable else log.log_start_checkpoint
     if log.segments.last.size:
@@ -237,7 +233,7 @@ def _voters_question(question: TransplantQuestion) -> VotersQuestion:
     """Return the question for new voters, of the log dirs with metadata. Raises Refused if there is none."""
     copies = tuple(path for path in question.log_dirs if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR)))
     if not copies:
-        raise Refused("none of these log dirs has __cluster_metadata-0: name those of the controllers")
+        raise Refused(TransplantRefusal.NO_METADATA())
     return VotersQuestion(**asdict(question.circumstances), voters=question.voters, copies=copies)
 
 
@@ -249,13 +245,13 @@ def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:
     topic = question.topic if question.topic is not None else name.topic if name and is_whole else None
     number = question.partition if question.partition is not None else name.partition if name else None
     if topic is None or number is None:
-        raise KlogError("the folder's name does not say the topic and the partition: give --topic and --partition")
+        raise KlogError(TransplantRefusal.NO_NAME())
     if not TOPIC_NAME.fullmatch(topic):
-        raise Refused(f"Kafka refuses this name of a topic: {topic}", path=path)
+        raise Refused(TransplantRefusal.NAME_REFUSED(topic=topic), path=path)
     if question.in_place and own_name(path) != f"{topic}-{number}":
-        raise Refused(f"the folder is to be called {topic}-{number} first: in place, its name stays", path=path)
+        raise Refused(TransplantRefusal.OTHER_NAME(topic=topic, partition=number), path=path)
     if METADATA_TOPIC in (topic, name.topic if name else None):
-        raise Refused(f"{METADATA_TOPIC} belongs to its cluster, and cannot be transplanted", path=path)
+        raise Refused(TransplantRefusal.OF_ITS_CLUSTER(topic=METADATA_TOPIC), path=path)
     return topic, number
 
 
@@ -290,16 +286,12 @@ def _recovered(
     behind = find_behind_end(log)
     if losses_of_loading(log, behind).loses:
         said = RecoverCause.LOSES() if behind is None else behind.reason(log.log_end_offset)
-        raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=str(salvage(path)))
+        raise _damaged(path, said)
     gaps = find_gaps(log, terms.compaction)
     for gap in gaps:
         if gap.is_left_over:
-            raise Refused(
-                f"damaged, so it is not transplanted: {gap.told_by} alone has offsets {gap.first_offset} to "
-                f"{gap.last_offset}",
-                path=path,
-                cure=str(salvage(path)),
-            )
+            why = TransplantRefusal.LEFT_OVER(name=gap.told_by, first=gap.first_offset, last=gap.last_offset)
+            raise _damaged(path, why)
     _check_order(log, path)
     doubtful = [] if known.is_tiered else find_perhaps_missing(log, gaps, terms.compaction)
     log.run_scheduled()
@@ -314,12 +306,12 @@ def _check_order(log: LoadedLog, path: str) -> None:
             for entry in walk_entries(file):
                 first = entry.base_offset if isinstance(entry, RecordBatch) else entry.last_offset
                 if first <= before:
-                    raise Refused(
-                        f"damaged, so it is not transplanted: offset {first} does not lie behind offset {before}",
-                        path=path,
-                        cure=str(salvage(path)),
-                    )
+                    raise _damaged(path, TransplantRefusal.NOT_BEHIND(offset=first, before=before))
                 before = entry.last_offset
+
+
+def _damaged(path: str, why: Text) -> Refused:
+    return Refused(TransplantRefusal.DAMAGED(why=why), path=path, cure=salvage(path))
 
 
 def _forget_producers(draft: Draft, end: int) -> None:
@@ -364,7 +356,7 @@ def _restamp(draft: Draft, name: str, writer: ContentWriter | None) -> int:
                 size *= 2
                 continue
             if reached == 0:
-                raise Refused("changed while it was read", path=file.path, position=at)
+                raise Refused(FileCause.CHANGED(), path=file.path, position=at)
             if writer is not None:
                 writer.write(bytes(memoryview(chunk)[:reached]))
             at, changed, size = at + reached, changed + count, PIECE_BYTES
@@ -433,20 +425,14 @@ def plan_log_dir(command: str, path: str, question: Question, cluster_id: str, n
     """
     log_dir = open_path(path)
     if not isinstance(log_dir, LogDir):
-        raise KlogError("not a log dir: --cluster-id is for a whole log dir", path=path)
+        raise KlogError(TransplantRefusal.NO_LOG_DIR(), path=path)
     parse_uuid(cluster_id)
     draft, name = Draft.of(path), FileKind.META_PROPERTIES.value
     identity = log_dir.meta_properties
     if identity is None:
-        raise Refused(
-            "it has no meta.properties, so nobody knows of which node it is: kafka-storage.sh format writes one",
-            path=path,
-        )
+        raise Refused(TransplantRefusal.NO_NODE(), path=path)
     if new_ids and identity.cluster_id == cluster_id:
-        raise Refused(
-            "it has this cluster id already, so its node ids may be the new ones already: name the others only",
-            path=path,
-        )
+        raise Refused(TransplantRefusal.SAME_CLUSTER(), path=path)
     partitions = log_dir.partitions
     node_id = None if identity.node_id is None else new_ids.get(identity.node_id, identity.node_id)
     has_metadata = any(partition.topic == METADATA_TOPIC for partition in partitions)

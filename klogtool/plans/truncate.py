@@ -13,7 +13,7 @@ from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, 
 from klogtool.causes import Reason
 from klogtool.errors import KlogError, Refused
 from klogtool.parameters import parameter
-from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.causes import PlanNote, PlanRefusal, VerdictCause
 from klogtool.plans.checkpoint_lines import end_at_next_start
 from klogtool.plans.plan import Plan, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -68,7 +68,7 @@ def decide(path: str, question: TruncateQuestion) -> Iterator[Plan]:
     """
     to, start_at = question.to, question.start_at
     if (to is None) == (start_at is None):
-        raise KlogError("give either an offset to truncate to, or an offset to start at", path=path)
+        raise KlogError(PlanRefusal.ONE_OFFSET(), path=path)
     if to is not None:
         return plan_change(COMMAND, path, question, lambda log: truncate_change(log, to))
     after = question.log_start_offset_after
@@ -99,9 +99,9 @@ def _check_cut(log: LoadedLog, to: int) -> None:
     offsets = offsets_in_log(log.draft.files[last.log_name].content)
     if offsets.is_whole and offsets.all.ranges and (highest := offsets.all.ranges[-1][1]) >= to:
         raise Refused(
-            f"the offset index of segment {last.base_offset} is false: its batches up to offset {highest} would stay",
+            PlanRefusal.FALSE_INDEX(segment=last.base_offset, highest=highest),
             path=log.draft.path,
-            cure=str(rebuild_index(log.draft.path, "index", last.base_offset)),
+            cure=rebuild_index(log.draft.path, "index", last.base_offset),
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from klogtool.broker.content import Content, FileRange, Spooled, part_size, part_span
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import KlogError, became_shorter
 from klogtool.log.file import LogFile
 
 
@@ -107,7 +107,5 @@ class ContentFile(LogFile):
             return part[start:stop]
         data = self._files[part.path].read(part.start + start, stop - start)
         if len(data) < stop - start:
-            raise Changed(
-                "the file became shorter while it was read", path=part.path, position=part.start + start + len(data)
-            )
+            raise became_shorter(part.path, part.start + start + len(data))
         return data

@@ -24,7 +24,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex, TransactionIndex
-from klogtool.errors import Changed, Corrupt, KlogError, Refused
+from klogtool.errors import Corrupt, KlogError, Refused, became_shorter
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, HEAD_COLUMNS, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
@@ -457,7 +457,7 @@ def walk_entries_with(file: ContentFile, bits: int) -> Iterator[Entry]:
                 raise error.at_path(file.path)
         except Corrupt as error:
             if file.size_now() < file.size:  # where a mapped file was cut, zeros are seen
-                raise Changed("the file became shorter while it was read", path=file.path) from error
+                raise became_shorter(file.path) from error
             raise
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from klogtool import kernels
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.errors import Changed
+from klogtool.errors import became_shorter
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
@@ -78,7 +78,7 @@ class MappedWindow(Window):
         self._reads.give_back(self.data)
         if isinstance(self._reads, MappedReads) and self._reads.hit:
             self._file.read(self.base, len(self.data))  # what is wrong shows there, mostly
-            raise Changed("the file became shorter while it was read", path=self._file.path, position=self.base)
+            raise became_shorter(self._file.path, self.base)
 
     def _read(self) -> memoryview:
         """Read the entries of the span: nearly always all of them, and always the first one."""
