@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from klogtool.escape import escaped
+from klogtool.fleet.causes import ImpossibleCause
 from klogtool.fleet.collected import (
     BrokerFacts,
     Collected,
@@ -38,7 +39,7 @@ def check_file(file: Collected) -> None:
     paths = {log_dir.path for log_dir in file.broker.log_dirs}
     for copy in file.copies:
         if copy.log_dir not in paths:
-            raise Impossible(f"{_named(copy)} is in a log dir that is none of this broker's: {escaped(copy.log_dir)}")
+            raise Impossible(ImpossibleCause.OTHER_LOG_DIR(copy=_named(copy), log_dir=escaped(copy.log_dir)))
     _check_once("topic", (topic.topic for topic in file.topics))
     _check_once("partition", (f"{known.topic}-{known.partition}" for known in file.partitions))
     _check_once("folder", (f"{copy.log_dir}/{copy.folder}" for copy in file.copies))
@@ -48,7 +49,7 @@ def _check_once(what: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise Impossible(f"{what} {escaped(name)} is in it twice")
+            raise Impossible(ImpossibleCause.TWICE(what=what, name=escaped(name)))
         seen.add(name)
 
 
@@ -58,19 +59,19 @@ def check_row(row: Any) -> None:
         check_log_dirs(row.log_dirs)
         paths = [log_dir.path for log_dir in row.log_dirs]
         if (row.node_id or 0) < 0:
-            raise Impossible(f"no broker has the id {row.node_id}")
+            raise Impossible(ImpossibleCause.NO_BROKER(broker=row.node_id))
         if row.metadata is not None and row.metadata.log_dir not in paths:
             log_dir = escaped(row.metadata.log_dir)
-            raise Impossible(f"the metadata is in a log dir that is none of this broker's: {log_dir}")
+            raise Impossible(ImpossibleCause.METADATA_ELSEWHERE(log_dir=log_dir))
     elif isinstance(row, TopicFacts | PartitionFacts):
         check_topic(row.topic, _TOPIC)
         if isinstance(row, PartitionFacts):
             check_number(row.partition)
             named = (*row.replicas, *row.isr, *row.elr, *row.last_known_elr)
             if min(named, default=0) < 0 or row.leader < -1:
-                raise Impossible("no broker has a negative id")
+                raise Impossible(ImpossibleCause.NEGATIVE_ID())
             if len(set(row.replicas)) < len(row.replicas):
-                raise Impossible("a replica is in it twice")
+                raise Impossible(ImpossibleCause.REPLICA_TWICE())
     elif isinstance(row, CopyFacts):
         check_copy(row)
     elif isinstance(row, CommitFacts):
@@ -86,21 +87,21 @@ def check_log_dirs(log_dirs: Sequence[LogDirFacts]) -> None:
     """Raises Impossible if a broker cannot have these log dirs."""
     for log_dir in log_dirs:
         if not _PATH.fullmatch(log_dir.path):
-            raise Impossible(f"no path of a log dir: {escaped(log_dir.path)}")
+            raise Impossible(ImpossibleCause.NO_PATH(path=escaped(log_dir.path)))
     if len({log_dir.path for log_dir in log_dirs}) < len(log_dirs):
-        raise Impossible("a log dir is in it twice")
+        raise Impossible(ImpossibleCause.LOG_DIR_TWICE())
 
 
 def check_topic(topic: str, legal: re.Pattern[str] = _FOLDER_TOPIC) -> None:
     """Raises Impossible if no topic can have this name."""
     if not legal.fullmatch(topic) or topic in (".", ".."):
-        raise Impossible(f"no topic has the name {escaped(topic)}")
+        raise Impossible(ImpossibleCause.NO_TOPIC(topic=escaped(topic)))
 
 
 def check_number(partition: int) -> None:
     """Raises Impossible if no partition can have this number."""
     if partition < 0:
-        raise Impossible(f"no partition has the number {partition}")
+        raise Impossible(ImpossibleCause.NO_PARTITION(partition=partition))
 
 
 def check_copy(copy: CopyFacts) -> None:
@@ -109,17 +110,17 @@ def check_copy(copy: CopyFacts) -> None:
     check_number(copy.partition)
     result = find_partition_dir_name(copy.folder) if is_plain_name(copy.folder) else None
     if result is None or (result.topic, result.partition) != copy.key or result.state.name.lower() != copy.state:
-        raise Impossible(f"the folder {escaped(copy.folder)} is none of a {copy.state} copy of {_named(copy)}")
+        raise Impossible(ImpossibleCause.OTHER_FOLDER(folder=escaped(copy.folder), state=copy.state, copy=_named(copy)))
     if not copy.log_start_offset <= copy.log_end_offset or copy.sound_end_offset > copy.log_end_offset:
-        raise Impossible(f"the offsets of {_named(copy)} are not in order")
+        raise Impossible(ImpossibleCause.OFFSETS(copy=_named(copy)))
     if any(hole.last is not None and hole.last < hole.first for hole in copy.holes):
-        raise Impossible(f"a hole of {_named(copy)} ends before it begins")
+        raise Impossible(ImpossibleCause.HOLE(copy=_named(copy)))
     if any(wound.end < wound.start for wound in copy.wounds) or copy.wounds_count < len(copy.wounds):
-        raise Impossible(f"the damage of {_named(copy)} is impossible")
+        raise Impossible(ImpossibleCause.DAMAGE(copy=_named(copy)))
     if copy.started is not None and any(lost.last < lost.first for lost in copy.started.lost or ()):
-        raise Impossible(f"what a start loses of {_named(copy)} ends before it begins")
+        raise Impossible(ImpossibleCause.LOST(copy=_named(copy)))
     if not (_ascend(copy.epochs) and _ascend(copy.checkpoint_epochs or ())):
-        raise Impossible(f"the leader epochs of {_named(copy)} are not in order")
+        raise Impossible(ImpossibleCause.EPOCHS(copy=_named(copy)))
 
 
 def _named(copy: CopyFacts) -> str:

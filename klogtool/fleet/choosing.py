@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from klogtool.causes import Reason
 from klogtool.escape import escaped
-from klogtool.fleet.causes import FleetProblem, RangeCause, ShareCause
+from klogtool.fleet.causes import FleetProblem, ImpossibleCause, RangeCause, ShareCause
 from klogtool.fleet.checks import Impossible, check_copy, check_number, check_topic
 from klogtool.fleet.collected import Brokers, CopyFacts, LostOffsets, Name, PartitionFacts, Uuid
 from klogtool.fleet.histories import (
@@ -108,17 +108,17 @@ def check_choice(choice: Choice) -> None:
     for placed in own if choice.best is None else [*own, choice.best]:
         check_copy(placed.copy)
         if placed.copy.key != (choice.topic, choice.partition) or placed.node_id < 0:
-            raise Impossible(f"a copy of {named} is of another partition, or of no broker")
+            raise Impossible(ImpossibleCause.OTHER_PARTITION(partition=named))
     for share in choice.shares:
         if share.action == "truncate" and share.to is None:
-            raise Impossible(f"a copy of {named} is to be cut, but it is not said where")
+            raise Impossible(ImpossibleCause.CUT_NOWHERE(partition=named))
         if share.to is not None and share.to > max(share.placed.copy.log_end_offset, share.placed.copy.reached_offset):
-            raise Impossible(f"a copy of {named} is to be cut behind its end")
+            raise Impossible(ImpossibleCause.CUT_BEHIND_END(partition=named))
     spans = (*choice.fills, *choice.only_elsewhere, *choice.older)
     if any(span.last < span.first for span in spans) or any(
         hole.last is not None and hole.last < hole.first for hole in choice.lost
     ):
-        raise Impossible(f"offsets of {named} end before they begin")
+        raise Impossible(ImpossibleCause.SPAN(partition=named))
 
 
 def choose(

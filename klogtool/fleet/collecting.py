@@ -18,7 +18,8 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances, find_compa
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import FileCause, KlogError, Refused
+from klogtool.fleet.causes import FleetRefusal
 from klogtool.fleet.collected import (
     FORMAT,
     BrokerFacts,
@@ -102,7 +103,7 @@ def open_log_dir(path: str) -> LogDir:
     """Raises KlogError if it is none."""
     opened = open_path(path)
     if not isinstance(opened, LogDir):
-        raise KlogError("not a log dir", path=path)
+        raise KlogError(FileCause.NO_LOG_DIR(), path=path)
     return opened
 
 
@@ -131,9 +132,7 @@ def _same(what: str, stated: Iterable[tuple[_Id | None, str]]) -> _Id | None:
     values = {value: path for value, path in stated if value is not None}
     if len(values) > 1:
         (one, first), (other, second) = list(values.items())[:2]
-        raise Refused(
-            f"its {what} is {other}, but {first} has {one}: name the log dirs of one broker at a time", path=second
-        )
+        raise Refused(FleetRefusal.OTHER_BROKER(what=what, other=other, first=first, one=one), path=second)
     return next(iter(values), None)
 
 

@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from klogtool.causes import Reason, Told
+from klogtool.causes import Reason, Text, Told
 from klogtool.errors import Refused
+from klogtool.fleet.causes import FramedRefusal
 from klogtool.fleet.checks import Impossible, check_file, check_row
 from klogtool.fleet.collected import (
     COMMAND,
@@ -111,45 +112,45 @@ class FramedFiles:
                     known[line] = row
             yield row
 
-    def refused(self, path: str, reason: str) -> Refused:
+    def refused(self, path: str, reason: Text) -> Refused:
         """Return the error for a file that is not what it should be."""
-        return Refused(f"not a file of '{self._command}': {reason}", path=path)
+        return Refused(FramedRefusal.NOT_OF(command=self._command, why=reason), path=path)
 
     def _parse_head(self, line: bytes, path: str) -> str:
         head = self._json_of(line, 1, path)
         if not isinstance(head, dict) or head.get("type") != "klogtool":
-            raise self.refused(path, "its first line is not the head")
+            raise self.refused(path, FramedRefusal.NO_HEAD())
         if head.get("command") != self._command:
-            raise self.refused(path, f"another command wrote it: {str(head.get('command'))[:64]}")
+            raise self.refused(path, FramedRefusal.OTHER_COMMAND(command=str(head.get("command"))[:64]))
         if head.get("schema") != SCHEMA:
-            raise self.refused(path, f"its schema is {str(head.get('schema'))[:64]}, this version reads {SCHEMA}")
+            raise self.refused(path, FramedRefusal.OTHER_SCHEMA(schema=str(head.get("schema"))[:64], known=SCHEMA))
         return str(head.get("version", ""))[:64]
 
     def _check_end(self, lines: Sequence[bytes], path: str) -> None:
         """Raises Refused unless the last line is the end, and fits the lines before it."""
         end = self._parse(lines[-1], len(lines), path) if len(lines) > 1 else None
         if not isinstance(end, LastLine):
-            raise self.refused(path, "it is cut short: its last line is not the end")
+            raise self.refused(path, FramedRefusal.NO_END())
         if end.lines != len(lines) - 1:
-            raise self.refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")
+            raise self.refused(path, FramedRefusal.LINES_MISSING(written=end.lines, there=len(lines) - 1))
         summed = hashlib.blake2b(digest_size=16)
         for line in islice(lines, len(lines) - 1):
             summed.update(line)
             summed.update(b"\n")
         if summed.hexdigest() != end.sum:
-            raise self.refused(path, "its checksum does not match: it was changed after klogtool wrote it")
+            raise self.refused(path, FramedRefusal.OTHER_SUM())
 
     def _parse(self, line: bytes, number: int, path: str) -> Any:
         try:
             row = self._row(line, number, path)
             self._check(row)
         except UnicodeEncodeError:
-            raise self.refused(path, f"line {number}: a text in it is no possible name") from None
+            raise self.refused(path, FramedRefusal.NO_NAME(line=number)) from None
         except (msgspec.ValidationError, RecursionError, Impossible) as error:
             of_msgspec, place = str(error), str(error).find(" - at")
             if "matching regex" not in of_msgspec or isinstance(error, Impossible):
-                raise self.refused(path, f"line {number}: {error}") from None
-            raise self.refused(path, f"line {number}: a name or id in it is impossible{of_msgspec[place:]}") from None
+                raise self.refused(path, FramedRefusal.AT_LINE(line=number, why=error)) from None
+            raise self.refused(path, FramedRefusal.IMPOSSIBLE_NAME(line=number, where=of_msgspec[place:])) from None
         return row
 
     def _row(self, line: bytes, number: int, path: str) -> Any:
@@ -159,16 +160,16 @@ class FramedFiles:
             except msgspec.ValidationError:
                 raise
             except (ValueError, RecursionError):  # other errors of msgspec, and bytes that are not UTF-8
-                raise self.refused(path, f"line {number} is not valid JSON") from None
+                raise self.refused(path, FramedRefusal.NO_JSON(line=number)) from None
         return msgspec.convert(self._json_of(line, number, path), self._kinds, dec_hook=_as_told)
 
     def _json_of(self, line: bytes, number: int, path: str) -> Any:
         if len(line) > MOST_LINE_BYTES:
-            raise self.refused(path, f"line {number} has more than {MOST_LINE_BYTES:,} bytes")
+            raise self.refused(path, FramedRefusal.LONG_LINE(line=number, most=MOST_LINE_BYTES))
         try:
             return restored(json.loads(line))
         except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
-            raise self.refused(path, f"line {number} is not valid JSON") from None
+            raise self.refused(path, FramedRefusal.NO_JSON(line=number)) from None
 
 
 _FRAME = FramedFiles(COMMAND, Row | LastLine, check_row)
@@ -210,7 +211,7 @@ class CollectedFiles:
                 continue
             left -= len(row.epochs) + len(row.checkpoint_epochs or ())
             if left < 0:
-                raise _FRAME.refused(path, f"it has more than {MOST_EPOCHS:,} leader epochs")
+                raise _FRAME.refused(path, FramedRefusal.MANY_EPOCHS(most=MOST_EPOCHS))
             epochs = histories.setdefault(row.epochs, row.epochs)
             yield replace(
                 row,
@@ -226,9 +227,9 @@ def _collected(framed: Framed, path: str) -> Collected:
     rows = framed.rows
     brokers = [row for row in rows if isinstance(row, BrokerFacts)]
     if len(brokers) != 1 or rows[0] is not brokers[0]:
-        raise _FRAME.refused(path, "its second line must be the only one about the broker")
+        raise _FRAME.refused(path, FramedRefusal.NO_BROKER())
     if brokers[0].format != FORMAT:
-        raise _FRAME.refused(path, f"its format is {brokers[0].format}, this version reads {FORMAT}")
+        raise _FRAME.refused(path, FramedRefusal.OTHER_FORMAT(format=brokers[0].format, known=FORMAT))
     file = Collected(
         brokers[0],
         _of(TopicFacts, rows),

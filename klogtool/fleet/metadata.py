@@ -22,7 +22,7 @@ from klogtool.broker.circumstances import Sections, settings_by_file
 from klogtool.broker.releases import REFERENCE, Release, rules_of
 from klogtool.causes import Cause, Reason, Told
 from klogtool.errors import Refused
-from klogtool.fleet.causes import Guess, NotAdoptedCause
+from klogtool.fleet.causes import FleetRefusal, Guess, NotAdoptedCause
 from klogtool.fleet.choosing import PlacedCopy, choose
 from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
@@ -209,7 +209,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     levels = rules_of(wishes.release).metadata_levels
     level = wishes.features.get(METADATA_VERSION, levels.production)
     if not max(levels.lowest, LEAST_LEVEL) <= level <= levels.highest:
-        raise Refused(f"Kafka {wishes.release} does not know level {level} of {METADATA_VERSION}; it knows {levels}")
+        raise Refused(
+            FleetRefusal.UNKNOWN_LEVEL(release=wishes.release, level=level, feature=METADATA_VERSION, levels=levels)
+        )
     usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
     features = {METADATA_VERSION: level, **usual, **wishes.features}
     result = _Found(wishes)
@@ -219,9 +221,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     _check_ids(topics)
     for name in (*wishes.settings, *wishes.topic_ids):  # it may be misspelt
         if all(name != topic.name for topic in topics):
-            raise Refused(f"something is given for topic {name}, but no disk has a copy of it that can be adopted")
+            raise Refused(FleetRefusal.UNKNOWN_TOPIC(topic=name))
     if not topics:
-        raise Refused("no file has a partition dir that a broker could adopt", path=collected[0].path)
+        raise Refused(FleetRefusal.NOTHING_ADOPTABLE(), path=collected[0].path)
     return Rebuilt(
         cluster_id=cluster_id,
         brokers={_node(one): _broker_epoch(one) for one in collected},
@@ -251,20 +253,16 @@ def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
     """Return the cluster id. Raises Refused."""
     for one in collected:
         if one.broker.node_id is None or one.broker.node_id < 0 or one.broker.cluster_id is None:
-            raise Refused(
-                "the broker's node id or cluster id is not known: meta.properties is missing",
-                path=one.path,
-                cure="Write it, and collect again: klogtool doctor LOGDIR --config-file server.properties says how.",
-            )
+            raise Refused(FleetRefusal.NO_IDENTITY(), path=one.path, cure=FleetRefusal.WRITE_IT())
     by_node: dict[int, str] = {}
     for one in collected:
         if _node(one) in by_node:
-            raise Refused(f"two files are of broker {_node(one)}: {by_node[_node(one)]} and this one", path=one.path)
+            raise Refused(FleetRefusal.TWO_FILES(broker=_node(one), first=by_node[_node(one)]), path=one.path)
         by_node[_node(one)] = one.path
     ids = {one.broker.cluster_id: one.path for one in collected}
     if len(ids) > 1:
-        text = ", ".join(f"{cluster} ({path})" for cluster, path in sorted(ids.items(), key=str))
-        raise Refused(f"the files are of different clusters: {text}")
+        clusters = tuple(f"{cluster} ({path})" for cluster, path in sorted(ids.items(), key=str))
+        raise Refused(FleetRefusal.OTHER_CLUSTERS(clusters=clusters))
     if not wishes.rebuild_anyway:
         _check_lost(collected)
     return next(iter(ids)) or ""
@@ -276,10 +274,8 @@ def _check_ids(topics: Iterable[Topic]) -> None:
     for topic in topics:
         other = names.setdefault(topic.topic_id, topic.name)
         if other != topic.name:
-            raise Refused(
-                f"{other} and {topic.name} have the same topic id, {topic.topic_id}",
-                cure="Somebody has renamed a partition dir: give it its name back, and collect again.",
-            )
+            cause = FleetRefusal.SAME_TOPIC_ID(other=other, topic=topic.name, topic_id=topic.topic_id)
+            raise Refused(cause, cure=FleetRefusal.NAME_BACK())
 
 
 def _check_lost(collected: Sequence[Collected]) -> None:
@@ -293,15 +289,16 @@ def _check_lost(collected: Sequence[Collected]) -> None:
     if not alive:
         return
     _, n, metadata = max(alive, key=lambda each: (each[0], -each[1]))
-    voters = ", ".join(map(str, metadata.voters))
+    voters = tuple(metadata.voters)
     raise Refused(
-        f"broker {_node(collected[n])} still has {METADATA_TOPIC} up to offset {metadata.end_offset:,} in "
-        f"{metadata.log_dir}{', the most complete copy of all files' if len(alive) > 1 else ''}, with settings, ACLs, "
-        "quotas and users, which this command cannot know",
+        FleetRefusal.METADATA_LEFT(
+            broker=_node(collected[n]),
+            end=metadata.end_offset,
+            log_dir=metadata.log_dir,
+            of_all=FleetRefusal.OF_ALL() if len(alive) > 1 else "",
+        ),
         path=collected[n].path,
-        cure="Copy that folder to every controller instead."
-        + (f" Its voters are {voters}: klogtool quorum says how they elect a leader again." if voters else "")
-        + " To build a snapshot anyway: --rebuild-anyway.",
+        cure=FleetRefusal.COPY_IT(voters=FleetRefusal.ITS_VOTERS(voters=voters) if voters else ""),
     )
 
 
@@ -402,15 +399,13 @@ class _Found:
         wished = self._wishes.topic_ids.get(name)
         if wished is not None:
             if wished not in ids:
-                raise Refused(f"no copy of {name} has the topic id {wished}; there are: {', '.join(ids)}")
+                raise Refused(FleetRefusal.NO_SUCH_ID(topic=name, topic_id=wished, ids=ids))
             return wished
         states = {copy.topic_id or "": copy.state for copy in copies}
         if len(ids) > 1 and len(set(states.values())) > 1:
-            text = ", ".join(f"{topic_id} ({states[topic_id]})" for topic_id in ids)
-            raise Refused(
-                f"{name} has a folder that was set aside, and a newer one of another id: {text}",
-                cure=f"Say which one is wanted: --topic-id {name}=ID.",
-            )
+            stated = tuple(f"{topic_id} ({states[topic_id]})" for topic_id in ids)
+            cure = FleetRefusal.SAY_WHICH(topic=name)
+            raise Refused(FleetRefusal.SET_ASIDE(topic=name, ids=stated), cure=cure)
 
         def newness(topic_id: str) -> tuple[int, int]:
             timestamps = [copy.newest_timestamp for copy in copies if copy.topic_id == topic_id]
@@ -433,9 +428,9 @@ class _Found:
         if max(by_number) - len(by_number) >= MOST_MISSING:
             name = copies[0][2].topic
             raise Refused(
-                f"{name} has a copy of partition {max(by_number):,}, but of only {len(by_number) - 1:,} others",
+                FleetRefusal.FEW_PARTITIONS(topic=name, highest=max(by_number), others=len(by_number) - 1),
                 path=os.path.join(copies[-1][2].log_dir, copies[-1][2].folder),
-                cure="If that folder is no partition of this cluster, move it away and collect again.",
+                cure=FleetRefusal.MOVE_AWAY(),
             )
         number_of_replicas = max(len({r.broker for r in replicas}) for replicas in by_number.values())
         for number in range(max(by_number) + 1):

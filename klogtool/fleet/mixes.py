@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
+from klogtool.fleet.causes import FleetRefusal
 from klogtool.fleet.choosing import PlacedCopy, choose
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.histories import history_of, parting_offset
@@ -80,10 +81,7 @@ def find_mixes(disks: Sequence[NodeDisks]) -> tuple[tuple[Mix, ...], tuple[NodeD
     if count <= 1:
         return (), tuple(disks)
     if count > MOST_MIXES:
-        raise Refused(
-            f"{count:,} mixes of these disks are possible (limit: {MOST_MIXES:,}): name fewer generations, the newest "
-            "ones first"
-        )
+        raise Refused(FleetRefusal.TOO_MANY_MIXES(count=count, most=MOST_MIXES))
     best = _best_copies(disks)
     reached = {id(each): _reaches(each, best) for each in disks}
     judged = [(_judge(members, best, reached), members) for members in product(*nodes)]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from klogtool.causes import Reason
 from klogtool.errors import Refused
 from klogtool.escape import escaped
-from klogtool.fleet.causes import FleetProblem, ShareCause
+from klogtool.fleet.causes import FleetProblem, FleetRefusal, FramedRefusal, ImpossibleCause, ShareCause
 from klogtool.fleet.checks import Impossible, check_log_dirs, check_number, check_topic
 from klogtool.fleet.choosing import Choice, PlacedCopy, Share, check_choice, choose, hidden_damage
 from klogtool.fleet.collected import (
@@ -114,7 +114,7 @@ def _check(row: Any) -> None:
 def _check_fleet(fleet: FleetFacts) -> None:
     nodes = [broker.node_id for broker in fleet.brokers]
     if len(set(nodes)) < len(nodes) or min(nodes, default=0) < 0:
-        raise Impossible("the ids of its brokers are impossible")
+        raise Impossible(ImpossibleCause.BROKER_IDS())
     for broker in fleet.brokers:
         check_log_dirs(broker.log_dirs)
     for conflict in fleet.conflicts:
@@ -130,9 +130,9 @@ def read_fleet_plan(path: str) -> FleetPlan:
     rows = _FRAME.read(path).rows
     fleets = [row for row in rows if isinstance(row, FleetFacts)]
     if len(fleets) != 1 or rows[0] is not fleets[0]:
-        raise _FRAME.refused(path, "its second line must be the only one about the fleet")
+        raise _FRAME.refused(path, FramedRefusal.NO_FLEET())
     if fleets[0].format != FORMAT:
-        raise _FRAME.refused(path, f"its format is {fleets[0].format}, this version reads {FORMAT}")
+        raise _FRAME.refused(path, FramedRefusal.OTHER_FORMAT(format=fleets[0].format, known=FORMAT))
     plan = FleetPlan(fleets[0], tuple(row for row in rows if isinstance(row, Choice)), path)
     _check_places(plan)
     return plan
@@ -147,11 +147,11 @@ def _check_places(plan: FleetPlan) -> None:
         for placed in (share.placed for share in choice.shares):
             if placed.copy.log_dir not in paths.get(placed.node_id, ()):
                 log_dir = escaped(placed.copy.log_dir)
-                raise _FRAME.refused(plan.path, f"a copy of {named} is in a log dir that is not in the plan: {log_dir}")
+                raise _FRAME.refused(plan.path, FramedRefusal.UNPLANNED_DIR(copy=named, log_dir=log_dir))
         places: list[tuple[object, ...]] = [(choice.topic, choice.partition)]
         places += [(each.placed.node_id, each.placed.copy.log_dir, each.placed.copy.folder) for each in choice.shares]
         if len(set(places)) < len(places) or not seen.isdisjoint(places):
-            raise _FRAME.refused(plan.path, f"{named}, or a copy of it, is in the plan twice")
+            raise _FRAME.refused(plan.path, FramedRefusal.TWICE(what=named))
         seen.update(places)
 
 
@@ -197,12 +197,9 @@ def _by_node(files: Sequence[Collected]) -> dict[int, Collected]:
     for file in sorted(files, key=lambda file: -1 if file.broker.node_id is None else file.broker.node_id):
         node_id = file.broker.node_id
         if node_id is None:
-            raise Refused("no log dir says which broker it is: its meta.properties are missing", path=file.path)
+            raise Refused(FleetRefusal.NO_BROKER(), path=file.path)
         if node_id in results:
-            raise Refused(
-                f"a second file of broker {node_id}, beside {results[node_id].path}: collect all its log dirs at once",
-                path=file.path,
-            )
+            raise Refused(FleetRefusal.SECOND_FILE(broker=node_id, first=results[node_id].path), path=file.path)
         results[node_id] = file
     return results
 
@@ -211,7 +208,7 @@ def _cluster_id(files: Sequence[Collected]) -> str | None:
     clusters = {file.broker.cluster_id: file.path for file in files if file.broker.cluster_id is not None}
     if len(clusters) > 1:
         (one, first), (other, second) = list(clusters.items())[:2]
-        raise Refused(f"of cluster {other}, but {first} is of cluster {one}", path=second)
+        raise Refused(FleetRefusal.OTHER_CLUSTER(other=other, first=first, one=one), path=second)
     return next(iter(clusters), None)
 
 

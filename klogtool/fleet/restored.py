@@ -17,6 +17,7 @@ from klogtool.broker.coordinator import committed_offsets, transaction_state
 from klogtool.broker.coordinator.transaction_state import TransactionState
 from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
+from klogtool.fleet.causes import FleetRefusal
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.fleet.forecast import Forecast, walk_forecasts
 from klogtool.fleet.node_starts import Foreseen, NodeStart
@@ -171,7 +172,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 def judge_set(files: Sequence[Collected]) -> Restored:
     """Judge a set of disks: one file for each broker. Raises Refused without a file."""
     if not files:
-        raise Refused("no disk was named")
+        raise Refused(FleetRefusal.NO_DISK())
     foreseen = Foreseen(files)
     election, leading = elect(files)
     troubles = [*find_troubles(files), *judge_quorum(election), *find_foreseen(foreseen)]

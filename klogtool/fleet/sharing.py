@@ -15,6 +15,7 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.draft import Draft
 from klogtool.errors import Refused
 from klogtool.escape import escaped
+from klogtool.fleet.causes import FleetRefusal
 from klogtool.fleet.choosing import Choice, PlacedCopy, Share, hidden_damage
 from klogtool.fleet.collected import CopyFacts, LogDirFacts
 from klogtool.fleet.collecting import collect_copy, fingerprint_of, log_dir_facts, open_log_dir
@@ -64,19 +65,19 @@ def _broker_of(plan: FleetPlan, facts: Sequence[LogDirFacts]) -> PlannedBroker:
     brokers = {broker.node_id: broker for broker in plan.fleet.brokers}
     for log_dir in facts:
         if log_dir.problem is not None:
-            raise Refused(f"it does not say which broker it is of: {log_dir.problem}", path=log_dir.path)
+            raise Refused(FleetRefusal.NO_BROKER_OF(why=log_dir.problem), path=log_dir.path)
         if plan.fleet.cluster_id is not None and log_dir.cluster_id != plan.fleet.cluster_id:
             raise Refused(
-                f"it is of cluster {log_dir.cluster_id}, the plan is about cluster {plan.fleet.cluster_id}",
+                FleetRefusal.OF_OTHER_CLUSTER(cluster=log_dir.cluster_id, planned=plan.fleet.cluster_id),
                 path=log_dir.path,
             )
     node_ids = {log_dir.node_id for log_dir in facts}
     if len(node_ids) != 1:
-        raise Refused("these log dirs are of several brokers", path=facts[0].path)
+        raise Refused(FleetRefusal.SEVERAL_BROKERS(), path=facts[0].path)
     (node_id,) = node_ids
     if node_id is None or node_id not in brokers:
-        text = ", ".join(map(str, brokers))
-        raise Refused(f"it is of broker {node_id}, the plan is about brokers {text}", path=facts[0].path)
+        cause = FleetRefusal.OF_OTHER_BROKER(broker=str(node_id), brokers=tuple(brokers))
+        raise Refused(cause, path=facts[0].path)
     return brokers[node_id]
 
 
@@ -87,10 +88,7 @@ def _places(broker: PlannedBroker, facts: Sequence[LogDirFacts], file: str) -> I
     for planned in broker.log_dirs:
         here = by_id.get(planned.directory_id) or by_path.get(os.path.realpath(planned.path))
         if here is None:
-            raise Refused(
-                f"the plan is also about log dir {planned.path} of broker {broker.node_id}: name all its log dirs",
-                path=file,
-            )
+            raise Refused(FleetRefusal.ALSO_ABOUT(log_dir=planned.path, broker=broker.node_id), path=file)
         yield planned.path, here
 
 
@@ -101,7 +99,7 @@ def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstan
     """Yield what is to do about a copy. Raises Refused if it is neither as planned nor done."""
     copy = share.placed.copy
     if not is_plain_name(copy.folder) or find_partition_dir_name(copy.folder) is None:
-        raise Refused(f"the plan names a folder that is no partition dir: {escaped(copy.folder)}", path=log_dir)
+        raise Refused(FleetRefusal.NO_PARTITION_DIR(folder=escaped(copy.folder)), path=log_dir)
     path = os.path.join(log_dir, copy.folder)
     is_as_planned = fingerprint_at(path) == copy.fingerprint
     if share.action not in BY_APPLY:
@@ -162,4 +160,4 @@ def fingerprint_at(path: str) -> str | None:
 
 
 def _changed(path: str) -> Refused:
-    return Refused("changed since it was collected: collect and plan again", path=path)
+    return Refused(FleetRefusal.CHANGED(), path=path)
