@@ -34,3 +34,17 @@ class UnreadRecordCause(Cause):
     """Which record a coordinator cannot read, and what to do."""
 
     DOCTOR, AT = some(2)
+
+
+class LineCause(Cause):
+    """What is wrong with a line of what is to be appended."""
+
+    AT, TOO_LONG, NO_OBJECT, TWICE, NO_ROLE, NO_ORIGIN, HEX_AND_FILE, NO_CONTENT, NO_NUMBER = some(9)
+    OUT_OF_RANGE, NO_JSON, NO_FIELD, NO_HEX, NO_CALL, NO_BYTES, NO_RECORD, NO_HEADERS_IN = some(8)
+    NO_HEADERS, HEADER_KEYS, NO_HEADER, NULL_KEY, NO_TIMESTAMP = some(5)
+
+
+class WrongWord(Cause):
+    """What is wrong with a word that names a setting, a release or a time."""
+
+    NO_SETTING, NO_VALUE, NO_RELEASE, NO_TIME = some(4)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.causes import WrongWord
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import MAX_LONG, parse_java_long
 from klogtool.format.text import did_you_mean
@@ -178,14 +179,14 @@ def check_section(pattern: str | None, settings: Mapping[str, str]) -> None:
 
 
 def _unknown(name: str) -> KlogError:
-    return KlogError(f"not a log config: {name}{did_you_mean(name, KNOWN_NAMES)}")
+    return KlogError(WrongWord.NO_SETTING(word=name, near=did_you_mean(name, KNOWN_NAMES)))
 
 
 def _parse(name: str, text: str, field: str, factor: int) -> Any:
     try:
         value = _PARSERS[_TYPES[field]](text.strip())
     except (Corrupt, ValueError):
-        raise KlogError(f"not a value of {name}: {text!r} (type {_TYPES[field].split('[')[0]})") from None
+        raise KlogError(WrongWord.NO_VALUE(setting=name, word=text, type=_TYPES[field].split("[")[0])) from None
     if factor == 1:
         return value
     return value * factor if value >= 0 else -1  # no limit, in any unit (AbstractKafkaConfig)

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.causes import WrongWord
 from klogtool.errors import KlogError
 from klogtool.format.hash_order import LongHashKeys, ScalaLongHashKeys, UpdatedProducers
 from klogtool.format.java_numbers import MAX_LONG
@@ -216,7 +217,7 @@ def find_release(text: str) -> Release:
     for release in reversed(RELEASES):
         if text in (release, line_of(release)):
             return release
-    raise KlogError(f"'{text}' is not a release that klogtool knows; it knows {', '.join(RELEASES)}")
+    raise KlogError(WrongWord.NO_RELEASE(word=text, releases=RELEASES))
 
 
 def line_of(release: str) -> str:

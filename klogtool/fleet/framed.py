@@ -149,7 +149,7 @@ class FramedFiles:
         except (msgspec.ValidationError, RecursionError, Impossible) as error:
             of_msgspec, place = str(error), str(error).find(" - at")
             if "matching regex" not in of_msgspec or isinstance(error, Impossible):
-                raise self.refused(path, FramedRefusal.AT_LINE(line=number, why=error)) from None
+                raise self.refused(path, FramedRefusal.AT_LINE(line=number, why=str(error))) from None
             raise self.refused(path, FramedRefusal.IMPOSSIBLE_NAME(line=number, where=of_msgspec[place:])) from None
         return row
 

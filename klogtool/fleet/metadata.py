@@ -209,8 +209,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     levels = rules_of(wishes.release).metadata_levels
     level = wishes.features.get(METADATA_VERSION, levels.production)
     if not max(levels.lowest, LEAST_LEVEL) <= level <= levels.highest:
+        known = str(levels)
         raise Refused(
-            FleetRefusal.UNKNOWN_LEVEL(release=wishes.release, level=level, feature=METADATA_VERSION, levels=levels)
+            FleetRefusal.UNKNOWN_LEVEL(release=wishes.release, level=level, feature=METADATA_VERSION, known=known)
         )
     usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
     features = {METADATA_VERSION: level, **usual, **wishes.features}
@@ -399,7 +400,7 @@ class _Found:
         wished = self._wishes.topic_ids.get(name)
         if wished is not None:
             if wished not in ids:
-                raise Refused(FleetRefusal.NO_SUCH_ID(topic=name, topic_id=wished, ids=ids))
+                raise Refused(FleetRefusal.NO_SUCH_ID(topic=name, topic_id=wished, ids=tuple(ids)))
             return wished
         states = {copy.topic_id or "": copy.state for copy in copies}
         if len(ids) > 1 and len(set(states.values())) > 1:

@@ -68,7 +68,7 @@ def _broker_of(plan: FleetPlan, facts: Sequence[LogDirFacts]) -> PlannedBroker:
             raise Refused(FleetRefusal.NO_BROKER_OF(why=log_dir.problem), path=log_dir.path)
         if plan.fleet.cluster_id is not None and log_dir.cluster_id != plan.fleet.cluster_id:
             raise Refused(
-                FleetRefusal.OF_OTHER_CLUSTER(cluster=log_dir.cluster_id, planned=plan.fleet.cluster_id),
+                FleetRefusal.OF_OTHER_CLUSTER(cluster=str(log_dir.cluster_id), planned=plan.fleet.cluster_id),
                 path=log_dir.path,
             )
     node_ids = {log_dir.node_id for log_dir in facts}

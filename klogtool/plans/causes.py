@@ -199,4 +199,4 @@ class FieldCause(Cause):
     """What is wrong with a field of JSON that somebody else may have written."""
 
     NUL, OUTSIDE, NOT_ABSOLUTE, NO_TEXT, NO_PATH, CHANGED, PLANS_MISSING, NO_HEAD, OTHER_SCHEMA, NO_PLAN = some(10)
-    NO_JSON, NOT_OURS, NO_MOVE, OTHER_FILES, NO_NAMES = some(5)
+    NO_JSON, NOT_OURS, NO_MOVE, OTHER_FILES, NO_NAMES, UNKNOWN, MISSING, NULL = some(8)

@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from klogtool.broker.appending.appender import Call
+from klogtool.broker.causes import LineCause
 from klogtool.broker.content import Content, FileRange
 from klogtool.broker.file_facts import Fact
-from klogtool.errors import KlogError
+from klogtool.causes import Text
+from klogtool.errors import FileCause, KlogError
 from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.text import did_you_mean
@@ -106,7 +108,7 @@ def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, fa
         try:
             yield _call_of(request, folder, facts)
         except (TypeError, ValueError, AttributeError) as error:
-            raise wrong_line(number, path, f"not a call of append: {error}") from None
+            raise wrong_line(number, path, LineCause.NO_CALL(why=str(error))) from None
 
 
 def read_chunks(path: str, facts: InputFacts) -> Iterator[bytes]:
@@ -133,7 +135,7 @@ def split_lines(chunks: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes
 def check_line_size(line: bytes, number: int, path: str) -> None:
     """Raise KlogError for a line that is longer than MOST_LINE_BYTES."""
     if len(line) > MOST_LINE_BYTES:
-        raise wrong_line(number, path, f"a line of more than {MOST_LINE_BYTES} bytes")
+        raise wrong_line(number, path, LineCause.TOO_LONG(most=MOST_LINE_BYTES))
 
 
 def parse_line(line: bytes, number: int, path: str) -> JsonObject:
@@ -144,9 +146,9 @@ def parse_line(line: bytes, number: int, path: str) -> JsonObject:
         if end != len(text):  # blanks around it, or not JSON
             row = _decode(text)
     except (ValueError, RecursionError) as error:
-        raise wrong_line(number, path, f"not JSON: {error}") from None
+        raise wrong_line(number, path, LineCause.NO_JSON(why=str(error))) from None
     if not isinstance(row, JsonObject):
-        raise wrong_line(number, path, "not a JSON object")
+        raise wrong_line(number, path, LineCause.NO_OBJECT())
     return row
 
 
@@ -154,14 +156,14 @@ def check_fields(row: JsonObject, known: Collection[str], what: str) -> None:
     """Raise ValueError for a field that is unknown or there twice, because its value would be ignored."""
     for name in row:
         if name not in known:
-            raise ValueError(f"{what} has no field {name}{did_you_mean(name, known)}")
+            raise ValueError(LineCause.NO_FIELD(what=what, field=name, near=did_you_mean(name, known)))
     if row.twice is not None:
-        raise ValueError(f"the field {row.twice} is there twice")
+        raise ValueError(LineCause.TWICE(field=row.twice))
 
 
-def wrong_line(number: int, path: str, reason: str) -> KlogError:
+def wrong_line(number: int, path: str, reason: Text) -> KlogError:
     """Return the error for a line."""
-    return KlogError(f"line {number}: {reason}", path=path)
+    return KlogError(LineCause.AT(line=number, why=reason), path=path)
 
 
 def _call_of(request: JsonObject, folder: str, facts: InputFacts) -> Call:
@@ -169,10 +171,10 @@ def _call_of(request: JsonObject, folder: str, facts: InputFacts) -> Call:
     check_fields(request, CALL_FIELDS, "a call")
     role = request.get("as", LEADER)
     if role not in (LEADER, FOLLOWER):
-        raise ValueError(f"'as' is leader or follower, not {role!r}")
+        raise ValueError(LineCause.NO_ROLE(role=repr(role)))
     origin = str(request.get("origin") or "client").lower()
     if origin not in (known.value for known in AppendOrigin):
-        raise ValueError(f"no such origin: {origin}")
+        raise ValueError(LineCause.NO_ORIGIN(origin=origin))
     to_magic = _int(request, "record_version", CURRENT_MAGIC, CURRENT_MAGIC, least=0)
     transaction_version = _int(request, "transaction_version", TV_UNKNOWN, MAX_SHORT)
     if request.get("record_version") is not None:  # appendAsLeaderWithRecordVersion: always from a client
@@ -190,15 +192,15 @@ def _call_of(request: JsonObject, folder: str, facts: InputFacts) -> Call:
 
 def _content_of_request(request: Mapping[str, object], folder: str, facts: InputFacts) -> Content:
     if "hex" in request and "file" in request:
-        raise ValueError("both 'hex' and 'file' say what to append")
+        raise ValueError(LineCause.HEX_AND_FILE())
     if "hex" in request:
         text = request["hex"]
         if not isinstance(text, str) or (not text.isalnum() and text):
-            raise ValueError("'hex' is not hexadecimal digits")
+            raise ValueError(LineCause.NO_HEX())
         return (bytes.fromhex(text),) if text else ()
     name = request.get("file")
     if not isinstance(name, str) or not name or "\0" in name:
-        raise ValueError("neither 'hex' nor 'file' says what to append")
+        raise ValueError(LineCause.NO_CONTENT())
     return _content_of(os.path.normpath(os.path.join(folder, name)), facts)
 
 
@@ -206,7 +208,7 @@ def _content_of(path: str, facts: InputFacts) -> Content:
     with LogFile(path) as file:
         size = file.size
     if facts.note(path) != size:
-        raise KlogError("changed while it was read", path=path)
+        raise KlogError(FileCause.CHANGED(), path=path)
     return (FileRange(path, 0, size),) if size else ()
 
 
@@ -215,7 +217,7 @@ def _int(request: Mapping[str, object], name: str, default: int, most: int, *, l
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name!r} is no whole number")
+        raise ValueError(LineCause.NO_NUMBER(field=name))
     if not (-most - 1 if least is None else least) <= value <= most:
-        raise ValueError(f"{name!r} is out of range: {value}")
+        raise ValueError(LineCause.OUT_OF_RANGE(field=name, value=value))
     return value

@@ -19,6 +19,7 @@ from msgspec.structs import astuple
 from klogtool import kernels
 from klogtool.broker.appending.appender import Call
 from klogtool.broker.appending.calls import JsonObject, check_fields, parse_line, split_lines, wrong_line
+from klogtool.broker.causes import LineCause
 from klogtool.format.batch import CODEC_NAMES, NO_TIMESTAMP, Header, Record
 from klogtool.format.batch_encoding import BatchForm, RecordColumns, column_of, headers_of
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
@@ -182,7 +183,7 @@ def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row |
         if kind in PASSED_OVER:
             return None
         kind = f"{kind}: {row['detail']}" if "detail" in row else kind
-        raise wrong_line(number, path, f"not a record: {kind}")
+        raise wrong_line(number, path, LineCause.NO_RECORD(kind=str(kind)))
     try:
         check_fields(row, FIELDS, "a record")
         if row.get("is_control"):
@@ -194,7 +195,7 @@ def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row |
     except (TypeError, ValueError, KeyError, binascii.Error) as error:
         raise wrong_line(number, path, str(error)) from None
     if headers and batching.magic < 2:
-        raise wrong_line(number, path, f"records of magic {batching.magic} have no headers")
+        raise wrong_line(number, path, LineCause.NO_HEADERS_IN(magic=batching.magic))
     return timestamp, key, value, headers
 
 
@@ -214,7 +215,7 @@ def _bytes_of(value: Any) -> bytes | None:
             return base64.b64decode(coded, validate=True)
     if isinstance(value, str):
         return value.encode()
-    raise TypeError('bytes are {"utf8": ...}, {"base64": ...} or null')
+    raise TypeError(LineCause.NO_BYTES())
 
 
 def _headers_of(row: Mapping[str, object]) -> tuple[tuple[bytes, bytes | None], ...]:
@@ -222,20 +223,20 @@ def _headers_of(row: Mapping[str, object]) -> tuple[tuple[bytes, bytes | None], 
     if not headers:
         return ()
     if not isinstance(headers, list):
-        raise TypeError("headers are a list of [key, value]")
+        raise TypeError(LineCause.NO_HEADERS())
     exact = row.get("header_keys")  # there if keys are not UTF-8
     keys: list[Any] = exact if isinstance(exact, list) else []
     if keys and len(keys) != len(headers):
-        raise ValueError("header_keys are as many as headers")
+        raise ValueError(LineCause.HEADER_KEYS())
     return tuple(_header_of(header, keys[n] if keys else None) for n, header in enumerate(headers))
 
 
 def _header_of(header: Any, exact: Any) -> tuple[bytes, bytes | None]:
     if not isinstance(header, list) or len(header) != 2 or not isinstance(header[0], str):
-        raise TypeError("a header is [key, value]")
+        raise TypeError(LineCause.NO_HEADER())
     key = header[0].encode() if exact is None else _bytes_of(exact)
     if key is None:
-        raise TypeError("the key of a header is not null")
+        raise TypeError(LineCause.NULL_KEY())
     return key, _bytes_of(header[1])
 
 
@@ -247,7 +248,7 @@ def _timestamp_of(row: Mapping[str, object], now_ms: int) -> int:
     if timestamp is None:
         return NO_TIMESTAMP
     if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -MAX_LONG - 1 <= timestamp <= MAX_LONG:
-        raise ValueError(f"a timestamp is a whole number of ms, not {timestamp!r}")
+        raise ValueError(LineCause.NO_TIMESTAMP(timestamp=repr(timestamp)))
     return timestamp
 
 

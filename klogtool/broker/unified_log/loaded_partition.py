@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from klogtool.broker.causes import WrongWord
 from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft, span_of
@@ -107,7 +108,7 @@ class LoadedPartition:
             try:
                 number = parse_moment(timestamp)
             except KlogError:
-                raise KlogError(f"'{timestamp}' is no time, and none of {', '.join(lookup.WORDS)}") from None
+                raise KlogError(WrongWord.NO_TIME(word=str(timestamp), words=tuple(lookup.WORDS))) from None
         with AtPath(self.path):
             return lookup.lookup_timestamp(self.log, number)
 
