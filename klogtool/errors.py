@@ -15,7 +15,7 @@ class FileCause(Cause):
     """What is wrong with a file or a folder that somebody named, or that is being read."""
 
     NO_FOLDER, NO_LOG_DIR, NOT_A_FOLDER, SHORTER, NO_PARENT, NO_PLAIN_FILE, LINK, NO_DIR, CHANGED = some(9)
-    EXISTS, STDIN_CLOSED = some(2)
+    EXISTS, STDIN_CLOSED, NEEDS_DIR, NOT_BEHIND, OF_TWO_KINDS, NAME_ONE = some(6)
 
 
 class KlogError(Exception):

@@ -7,6 +7,7 @@ show                  what all commands share that show an answer: text, JSON Li
 output_file           files named by `--output`, `--plan-out`, `--html`, `--write-baseline` and `--metrics`
 commands              click's commands and groups as klogtool has them; what a word means that is no command
 version               the version in a line
+causes                why a command does not do what it was asked for
 
 options               options that several commands share
 question_options      options out of the fields of questions, and of what a broker knows beside the partition dir

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.output import read_stdin
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE
@@ -75,5 +76,5 @@ def _decided(spec: str, output: str) -> BuildPlan:
 def _standard_input() -> bytes:
     data = read_stdin(MOST_TEXT_BYTES + 1)
     if len(data) > MOST_TEXT_BYTES:
-        raise AboveLimit(f"more than {MOST_TEXT_BYTES:,} bytes: name a file", path=STANDARD_INPUT)
+        raise AboveLimit(CommandRefusal.LONG_INPUT(most=MOST_TEXT_BYTES), path=STANDARD_INPUT)
     return data

@@ -16,6 +16,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import RELEASES
 from klogtool.causes import Reason
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import MetricsFile, check_metrics_place, output_file, write_metrics
@@ -48,7 +49,6 @@ from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
 from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_SAVED
 from klogtool.render.progress_bar import bar_over
-from klogtool.render.words import words
 
 COMMAND, LOSS = "doctor", "loss"
 
@@ -142,7 +142,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     check_log_dirs(paths)
     for path in question.controllers:
         if not isinstance(open_path(path), LogDir):
-            raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
+            raise Unsupported(CommandRefusal.NO_LOG_DIR_WITH(folder=CLUSTER_METADATA_DIR), path=path)
     controllers = tuple(zip_longest(question.controllers, map(read_properties, question.controller_files)))
     check_metrics_place(question.metrics)
     began = time.monotonic()
@@ -242,7 +242,7 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
         try:
             choice = choose(diagnosis, question.numbers)
         except OnlyByHand as error:
-            raise Refused(f"{error.reason}; run it by hand: {words(error.option.command)}") from error
+            raise Refused(CommandRefusal.BY_HAND(why=error.reason, command=error.option.command)) from error
         for plan in plan_fixes(choice):
             show.plan(plan)
         if question.plan_out:
@@ -258,7 +258,7 @@ def write_page(path: str, diagnosis: Diagnosis, rows: Sequence[Row], status: int
     AboveLimit if nobody could read it back."""
     page = doctor_page(diagnosis, rows, status, now_ms).encode()
     if len(page) > MOST_PAGE_BYTES:
-        raise AboveLimit(f"the page is too large: {len(page):,} bytes (limit: {MOST_PAGE_BYTES:,})", path=path)
+        raise AboveLimit(CommandRefusal.LARGE_PAGE(size=len(page), most=MOST_PAGE_BYTES), path=path)
     with output_file(path) as file:
         file.write(page)
 

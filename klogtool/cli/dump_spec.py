@@ -9,6 +9,7 @@ import click
 from klogtool.building.describing import describe
 from klogtool.building.spec_text import MOST_TEXT_BYTES
 from klogtool.cli import options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.dump_question import DumpQuestion
 from klogtool.cli.output import Output, note
 from klogtool.cli.show import ReadingOptions
@@ -36,7 +37,7 @@ def dump_spec(paths: Sequence[str], question: DumpQuestion, reading: ReadingOpti
     described = describe(paths[0], question.kafka)
     lines = list(spec_lines(described.spec))
     if (size := sum(map(len, lines))) > MOST_TEXT_BYTES:
-        raise AboveLimit(f"its description has {size:,} characters: more than klogtool build reads", path=paths[0])
+        raise AboveLimit(CommandRefusal.LONG_DESCRIPTION(size=size), path=paths[0])
     out = Output()
     for line in lines:
         out.line(line)

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 
 import click
 
+from klogtool.causes import Reason
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandCure, CommandRefusal
 from klogtool.cli.output import note
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE
 from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recognise, similar
 from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError
-from klogtool.escape import escaped, quoted
+from klogtool.escape import escaped
 from klogtool.render.explained import (
     Explanation,
     explain,
@@ -92,15 +94,15 @@ def _explain(query: str) -> Sequence[Explained]:
     if not results:
         text = escaped(" ".join(query[: MOST_SHOWN * 4].split()))
         text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
-        raise KlogError(f"no message that klogtool knows is in '{text}'", cure=_from_file(query) or _near(query))
+        raise KlogError(CommandRefusal.NO_MESSAGE(text=text), cure=_from_file(query) or _near(query))
     return results
 
 
-def _from_file(query: str) -> str | None:
+def _from_file(query: str) -> Reason | None:
     """Return how to explain a file, where somebody gave its path in place of its text."""
-    return f"That is a file: klogtool {COMMAND} {STDIN} < {quoted(query)}" if os.path.isfile(query) else None
+    return CommandCure.FROM_FILE(path=query) if os.path.isfile(query) else None
 
 
 def _near(text: str) -> str | None:
-    names = [situation.name for situation in similar(text)]
-    return f"Similar, but not the same: klogtool explain {' '.join(names)}" if names else None
+    names = " ".join(situation.name for situation in similar(text))
+    return str(CommandCure.SIMILAR(names=names)) if names else None

@@ -17,7 +17,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.copies.record_hash import RecordHash, find_common_ranges, hash_partitions
-from klogtool.errors import Unsupported
+from klogtool.errors import FileCause, Unsupported
 from klogtool.format.names import PartitionDirState
 from klogtool.log.folder import own_name
 from klogtool.log.logdir import LogDir
@@ -99,4 +99,4 @@ def _partition_dirs(path: str) -> Iterator[str]:
     elif isinstance(opened, Partition):
         yield path
     else:
-        raise Unsupported("a file: a partition dir or a log dir is needed", path=path)
+        raise Unsupported(FileCause.NEEDS_DIR(), path=path)

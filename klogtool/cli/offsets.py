@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
@@ -89,7 +90,7 @@ def _opened(path: str) -> LogDir | Partition:
     opened = open_path(path)
     if isinstance(opened, LogDir) or (isinstance(opened, Partition) and opened.topic == TOPIC):
         return opened
-    raise Unsupported(f"neither a log dir nor a partition dir of {TOPIC}", path=path)
+    raise Unsupported(CommandRefusal.NO_DIR_OF(topic=TOPIC), path=path)
 
 
 def _of_groups(loaded: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:

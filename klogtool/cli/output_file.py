@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, BinaryIO, TypeAlias
 
+from klogtool.cli.causes import CommandRefusal
 from klogtool.clock import now_ms
 from klogtool.disk.disk import not_written
 from klogtool.disk.facts import check_replaceable, check_rewritable, check_saving_place
@@ -63,7 +64,7 @@ def check_outside(output: str, paths: Sequence[str]) -> None:
     for path in map(os.path.realpath, paths):
         read = path if os.path.isdir(path) else os.path.dirname(path)
         if folder == read or folder.startswith(read + os.sep):
-            raise Refused(f"the output would lie in a folder that klogtool reads: {read}", path=output)
+            raise Refused(CommandRefusal.OUTPUT_AMONG_INPUT(read=read), path=output)
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def check_metrics_place(path: str | None) -> None:
     if os.path.lexists(path):
         with LogFile(path) as file:
             if file.read(0, len(FIRST)) != FIRST:
-                raise Refused("it exists, and is not a file of --metrics", path=path)
+                raise Refused(CommandRefusal.NOT_OF_METRICS(), path=path)
 
 
 def write_metrics(

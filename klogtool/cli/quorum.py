@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import Show
@@ -106,7 +107,7 @@ def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules
     owners: dict[int, str] = {}
     for path, settings in itertools.zip_longest(paths, files):
         if not isinstance(open_path(path), LogDir):
-            raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
+            raise Unsupported(CommandRefusal.NO_LOG_DIR_WITH(folder=CLUSTER_METADATA_DIR), path=path)
         controller = read_controller(path, settings, rules)
         if controller.node_id in owners:
             raise click.UsageError(

@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
@@ -94,10 +95,10 @@ def _find(partitions: Iterable[ListedPartition], name: str, topic_id: str | None
     matching = [one for one in partitions if f"{one.topic}-{one.partition}" == name]
     matching = [one for one in matching if topic_id in (None, one.topic_id)]
     if not matching:
-        raise KlogError(f"it has no partition {name}: klogtool remote ls lists them", path=store)
+        raise KlogError(CommandRefusal.NO_PARTITION(partition=name), path=store)
     if len(matching) > 1:
         ids = ", ".join(one.topic_id for one in matching)
-        raise KlogError(f"several topics have this name: choose one with --topic-id: {ids}", path=store)
+        raise KlogError(CommandRefusal.SEVERAL_TOPICS(ids=ids), path=store)
     return matching[0]
 
 
@@ -112,5 +113,5 @@ def _first_offset(partition: ListedPartition, start: str | None, store: str) -> 
         raise click.BadParameter(f"{error.reason}.", param_hint="--from") from None
     offset = find_offset_at(partition, timestamp)
     if offset is None:
-        raise KlogError(f"no segment has a record of {start} or later", path=store)
+        raise KlogError(CommandRefusal.NO_RECORD_SINCE(time=start), path=store)
     return offset

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
@@ -86,9 +87,7 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         )
     listed = list(walk_partitions(opened, None, question.beside.read_local()))
     if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):
-        raise KlogError(
-            f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=opened.uri
-        )
+        raise KlogError(CommandRefusal.NO_OBJECTS_OF(topic_id=question.adopt), path=opened.uri)
     rebuilt = rebuild_metadata(opened, listed, count, question.adopt, now_ms(), topic.topic_id)
     if question.output is not None:
         write_folder(question.output, rebuilt.files, opened.uri, folders=rebuilt.folders)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content
 from klogtool.cli import commands
+from klogtool.cli.causes import CommandCure, CommandRefusal
 from klogtool.cli.gentle_reading import gently
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
@@ -20,7 +21,6 @@ from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, spools_beside, write_folder
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import Refused
-from klogtool.escape import quoted
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.plans.plan import REJECTED, Plan
 from klogtool.plans.rejected_files import rejected_files
@@ -111,8 +111,8 @@ def _at_hand(replica: str, keys: Sequence[str], writing: Writing) -> str:
     if store is None:
         return os.path.abspath(replica)
     if writing.plan_out is not None:
-        command = f"klogtool remote fetch {quoted(store.uri)} TOPIC-PARTITION --output DIR"
-        raise Refused("a saved plan cannot rely on remote storage", path=store.uri, cure=f"{command}  # then name DIR")
+        cure = CommandCure.FETCH(store=store.uri)
+        raise Refused(CommandRefusal.SAVED_ON_REMOTE(), path=store.uri, cure=cure)
     segments_of(store)  # of one partition
     listed = next(walk_partitions(store, None))
     scratch = Scratch.make("remote")
@@ -137,11 +137,8 @@ def _place_for_rejected(partition: str, output: str | None, rejected: str | None
     above = os.path.dirname(os.path.realpath(place))
     while above != os.path.dirname(above):
         if is_log_dir(above):
-            raise Refused(
-                f"rejected bytes must not be in a log dir ({above}): a broker would not start",
-                path=place,
-                cure="Choose a folder for --output that is not in a log dir.",
-            )
+            cure = CommandCure.OUTPUT_ELSEWHERE()
+            raise Refused(CommandRefusal.REJECTED_IN_LOG_DIR(above=above), path=place, cure=cure)
         above = os.path.dirname(above)
     check_place(place, partition)
     return place

@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandCure, CommandRefusal
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
@@ -168,8 +169,8 @@ def _resumed(roots: list[str], question: ExportQuestion) -> Export:
     named = [name for name in question.source_options if name.lower() != "mode"]
     other += [f"--option {name}" for name in named if wanted.option(name) != export.how.option(name)]
     if other:
-        cure = "--resume continues with the first options: leave these out, or start again in another folder."
-        raise Refused(f"this export was started with another {', '.join(other)}", path=question.output, cure=cure)
+        cause = CommandRefusal.OTHER_EXPORT(options=tuple(other))
+        raise Refused(cause, path=question.output, cure=CommandCure.FIRST_OPTIONS())
     has_mode = options.is_typed("mode") or len(named) < len(question.source_options)
     return with_mode(export, wanted.mode) if has_mode else export
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, REFUSED
 from klogtool.cli.writing import command_on, note_if_interrupted
@@ -113,8 +114,7 @@ def _offer(show: Show, entries: Sequence[Entry], arguments: Sequence[str], journ
     held = sum(entry.held_bytes() for entry in finished)
     where = [*map(quoted, arguments), *(["--journal", quoted(journal)] if journal is not None else [])]
     how = " ".join(["klogtool undo --discard --all", *where])
-    offer = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {count_text(held, 'byte')}"
-    raise Refused(f"{offer}: give the id of one, or --all", cure=how)
+    raise Refused(CommandRefusal.WHICH_TO_DISCARD(runs=len(finished), bytes=held), cure=how)
 
 
 def _discard_all(show: Show, entries: Sequence[Entry]) -> None:
@@ -199,12 +199,11 @@ def find_entries(arguments: Sequence[str], journal: str | None) -> list[Entry]:
     paths = _paths_in(arguments)
     for path in paths:
         if not os.path.isdir(path):
-            raise KlogError("neither a folder nor the id of a run", path=path)
+            raise KlogError(CommandRefusal.NO_FOLDER_NO_RUN(), path=path)
     entries = sorted(_look_in(paths, journal), key=lambda entry: (when_ms(entry) or 0, entry.id))
     for wanted in ids:
         if not any(_is_called(entry, wanted) for entry in entries):
-            beside = f"no run with that id is known beside {_where(arguments, journal)}"
-            raise KlogError(f"{beside}; give its folder with --journal", path=wanted)
+            raise KlogError(CommandRefusal.UNKNOWN_RUN(where=_where(arguments, journal)), path=wanted)
     return [entry for entry in entries if not ids or any(_is_called(entry, wanted) for wanted in ids)]
 
 
@@ -221,10 +220,9 @@ def only_one(entries: Sequence[Entry], what: str, arguments: Sequence[str], jour
     """Return the only possible entry. arguments, journal: where was searched. Raises Refused if there are several,
     KlogError if there is none."""
     if not entries:
-        where = _where(arguments, journal)
-        raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=where)
+        raise KlogError(CommandRefusal.NO_RUN(what=what), path=_where(arguments, journal))
     if len(entries) > 1:
-        raise Refused(f"several runs match, give one id: {' '.join(entry.id for entry in entries)}")
+        raise Refused(CommandRefusal.SEVERAL_RUNS(ids=" ".join(entry.id for entry in entries)))
     return entries[0]
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from klogtool.causes import from_text
 from klogtool.cli import commands, options
+from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading, gently
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_metrics_place, output_file, write_metrics
@@ -83,7 +84,7 @@ def run_verify(
     if question.write_baseline is not None:
         check_rewritable(question.write_baseline)
         if os.path.lexists(question.write_baseline) and not is_baseline_file(question.write_baseline):
-            raise Refused("it exists, and is not a file of --write-baseline", path=question.write_baseline)
+            raise Refused(CommandRefusal.NOT_OF_BASELINE(), path=question.write_baseline)
         question = replace(question, baseline=None)
     check_metrics_place(question.metrics)
     baseline = None if question.baseline is None else Baseline.read(question.baseline)
@@ -119,9 +120,10 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
         kept = [path for path in paths if not weighing.is_excluded(path)]
         below = BelowPaths(kept, excluded=len(paths) - len(kept))
     if not below.paths and not below.unreadable:
-        excluded = f"; {count_text(below.excluded, 'path')} excluded"
-        why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
-        raise KlogError(why + (excluded if below.excluded else ""), path=paths[0])
+        why = CommandRefusal.NONE_BELOW() if is_recursive else CommandRefusal.NOTHING_TO_VERIFY()
+        raise KlogError(
+            CommandRefusal.EXCLUDED(why=why, paths=below.excluded) if below.excluded else why, path=paths[0]
+        )
     return below
 
 

@@ -18,6 +18,7 @@ from klogtool import interrupts
 from klogtool.broker.content import Content
 from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.cli import options
+from klogtool.cli.causes import CommandCure, CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
@@ -320,7 +321,7 @@ def _check_usage(writing: Writing, question: Question, paths: Sequence[str]) -> 
 def _check_places(writing: Writing, question: Question, paths: Sequence[str]) -> None:
     """Check the places before long work. Raises Refused, or KlogError for what does not exist."""
     if isinstance(question, DeletingQuestion) and question.no_undo and not question.purge:
-        raise Refused("--no-undo deletes files for good: confirm it by giving both, --purge --no-undo")
+        raise Refused(CommandRefusal.FOR_GOOD())
     if writing.output:
         check_place(writing.output, paths[0])
     if writing.journal:
@@ -460,9 +461,6 @@ def save_plans(
         note(f"klogtool: plan saved{how}")
 
 
-HOW = "--to DIR moves it to another disk, with undo; --no-undo deletes it for good."
-
-
 def check_makes_room(plans: Sequence[SavedPlan], journal: str | None) -> None:
     """Raises Refused if a plan of `free` would keep what it removes on the disk that is to get room."""
     for plan in plans:
@@ -472,4 +470,4 @@ def check_makes_room(plans: Sequence[SavedPlan], journal: str | None) -> None:
             while not os.path.isdir(existing):
                 existing = os.path.dirname(existing)
             if os.stat(existing).st_dev == os.stat(plan.path).st_dev:
-                raise Refused("what is removed would stay on the same disk, which frees nothing", path=place, cure=HOW)
+                raise Refused(CommandRefusal.SAME_DISK(), path=place, cure=CommandCure.MOVE_OR_DELETE())

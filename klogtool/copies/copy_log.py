@@ -12,7 +12,7 @@ from types import TracebackType
 from msgspec import Struct
 
 from klogtool import kernels
-from klogtool.errors import Corrupt, KlogError, became_shorter
+from klogtool.errors import Corrupt, FileCause, KlogError, became_shorter
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.item_merge import DAMAGED
 from klogtool.format.message import Message
@@ -223,7 +223,7 @@ class _ItemSteps(Steps):
         before = -1 if self._digests.before is None else self._digests.before
         lowest = entry.last_offset if isinstance(entry, Message) else entry.base_offset
         if lowest <= before:
-            raise KlogError(f"offset {lowest} does not lie behind offset {before}")
+            raise KlogError(FileCause.NOT_BEHIND(offset=lowest, before=before))
         items = record_items(entry) if is_deep else head_item(window.data, frame, before, base=window.base)
         below = sum(last < self._start for last in items[1::ITEM_FIELDS])
         self._digests.add(items[below * ITEM_FIELDS :].tobytes(), 0, -1, -1, entry.last_offset)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import FileCause, KlogError, Unsupported
 from klogtool.format.batch import Record
 from klogtool.format.names import PartitionDirState, TopicPartition
 from klogtool.log.logdir import LogDir
@@ -116,7 +116,7 @@ def find_pairs(path_a: str, path_b: str) -> Iterator[Pair]:
         yield Pair(one.topic_partition, path_a, path_b)
         return
     if not (isinstance(one, LogDir) and isinstance(other, LogDir)):
-        raise KlogError("one is a partition dir, and the other one a log dir: both need to be the same", path=path_b)
+        raise KlogError(FileCause.OF_TWO_KINDS(), path=path_b)
     of_a, of_b = _partitions(one), _partitions(other)
     for key in (*of_a, *(key for key in of_b if key not in of_a)):
         yield Pair(key, of_a.get(key), of_b.get(key))
@@ -126,7 +126,7 @@ def _opened(path: str) -> LogDir | Partition:
     opened = open_path(path)
     if isinstance(opened, LogDir | Partition):
         return opened
-    raise Unsupported("a file: a partition dir or a log dir is needed", path=path)
+    raise Unsupported(FileCause.NEEDS_DIR(), path=path)
 
 
 def _partitions(log_dir: LogDir) -> dict[TopicPartition, str]:

@@ -192,7 +192,7 @@ class TransplantRefusal(Cause):
     """Why a partition or a log dir cannot be adopted as it is."""
 
     NO_PARTITION_DIR, OPEN_TRANSACTIONS, NO_METADATA, NO_NAME, NAME_REFUSED, OTHER_NAME, OF_ITS_CLUSTER = some(7)
-    NO_LOG_DIR, NO_NODE, SAME_CLUSTER, DAMAGED, LEFT_OVER, NOT_BEHIND = some(6)
+    NO_LOG_DIR, NO_NODE, SAME_CLUSTER, DAMAGED, LEFT_OVER = some(5)
 
 
 class FieldCause(Cause):

@@ -306,7 +306,7 @@ def _check_order(log: LoadedLog, path: str) -> None:
             for entry in walk_entries(file):
                 first = entry.base_offset if isinstance(entry, RecordBatch) else entry.last_offset
                 if first <= before:
-                    raise _damaged(path, TransplantRefusal.NOT_BEHIND(offset=first, before=before))
+                    raise _damaged(path, FileCause.NOT_BEHIND(offset=first, before=before))
                 before = entry.last_offset
 
 

@@ -25,9 +25,9 @@ _THERE_TWICE = (Kind.SEGMENT_OVERLAP,)  # rejected copies of offsets that are ke
 
 
 class RefusedCause(Cause):
-    """Why batches of a copy do not fill a hole."""
+    """Why batches of a copy do not fill a hole, and why a result is refused."""
 
-    UNDAMAGED, DIVERGES, EPOCH_BELOW, EPOCH_ABOVE, EPOCH_OTHER, OTHER_HISTORY, STARTS_LATER = some(7)
+    UNDAMAGED, DIVERGES, EPOCH_BELOW, EPOCH_ABOVE, EPOCH_OTHER, OTHER_HISTORY, STARTS_LATER, NOT_WHOLE = some(8)
 
 
 class Hole(Struct, frozen=True):

@@ -21,6 +21,7 @@ from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.producer_state import TxnMetadata
 from klogtool.salvage.assembly import NewSegment
+from klogtool.salvage.holes import RefusedCause
 from klogtool.salvage.stretches import Run
 
 _KEPT_KINDS = (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE, FileKind.KRAFT_SNAPSHOT)
@@ -69,7 +70,7 @@ def load(
     for base_offset, stop in log.report.stopped_by.items():
         if (result := _find_batch(segments, draft, stop, base_offset)) is not None:
             return result
-        raise Refused(f"the result would not stay whole: {stop.reason}", path=path)
+        raise Refused(RefusedCause.NOT_WHOLE(why=stop.reason), path=path)
     log.stop()
     _restore_equal(draft)
     return Loadable(draft, log.log_end_offset, log.producers.ongoing_txns, _aborted_txns(draft))

@@ -18,7 +18,7 @@ from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.file_facts import listing_of
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.causes import Reason
-from klogtool.errors import KlogError
+from klogtool.errors import FileCause, KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
@@ -105,7 +105,7 @@ def read_partition_files(path: str) -> PartitionFiles:
     """Read a partition dir. Raises KlogError if there is none, or a file cannot be read."""
     draft = Draft.of(path)
     if isinstance(open_path(path), LogDir):
-        raise KlogError("a log dir: name one of its partition dirs", path=path)
+        raise KlogError(FileCause.NAME_ONE(), path=path)
     result = PartitionFiles(path, draft.listed or listing_of(path), draft.files, _logs(draft, ""), _swaps(draft))
     _read_small_files(draft, result)
     return result
