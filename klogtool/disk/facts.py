@@ -11,6 +11,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, names_sum
+from klogtool.causes import Text
 from klogtool.disk.causes import OutputRefusal, RunRefusal
 from klogtool.disk.digest import WHOLE_BYTES, digest_of
 from klogtool.errors import FileCause, KlogError, Refused, StalePlan
@@ -63,21 +64,18 @@ class Facts:
         if is_folder:
             theirs = {name for name in names if os.path.join(fact.path, name) not in self._names}
             if status.st_mtime_ns != fact.mtime_ns or fact.names not in (None, names_sum(theirs)):
-                raise _stale(fact.path, "a file was added or removed")
+                raise _stale(fact.path, RunRefusal.NAMES_CHANGED())
             return
         if status.st_size != fact.size:
-            raise _stale(fact.path, f"its size is {status.st_size:,} bytes, it was {fact.size:,}")
+            raise _stale(fact.path, RunRefusal.OTHER_SIZE(size=status.st_size, before=fact.size))
         if status.st_mtime_ns != fact.mtime_ns:
-            raise _stale(fact.path, "the file was modified")
+            raise _stale(fact.path, RunRefusal.FILE_MODIFIED())
         if fact.digest is not None and fact.digest == digest_of(fact.path, fact.size):
             return
         if fact.ino not in (None, status.st_ino):
-            raise _stale(fact.path, "another file with the same size and time took its place")
+            raise _stale(fact.path, RunRefusal.OTHER_FILE())
         if fact.ctime_ns is not None and fact.ctime_ns not in self.ctimes_by_us(status):
-            raise _stale(
-                fact.path,
-                "its ctime is newer: it was modified and its mtime reset, or its links, owner or mode changed",
-            )
+            raise _stale(fact.path, RunRefusal.NEWER_CTIME())
 
     def ctimes_by_us(self, status: os.stat_result) -> list[int]:
         """Return the ctime of a file, then the ctimes before it, back to the last one that somebody else caused."""
@@ -112,7 +110,7 @@ def check_facts(plans: Iterable[SavedPlan]) -> None:
     Facts(plans).check()
 
 
-def _stale(path: str, how: str) -> StalePlan:
+def _stale(path: str, how: Text) -> StalePlan:
     return StalePlan(RunRefusal.CHANGED(how=how), path=path)
 
 

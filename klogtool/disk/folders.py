@@ -16,6 +16,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool import interrupts
+from klogtool.causes import Text
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.causes import FolderRefusal
 from klogtool.disk.disk import Disk, keep_time
@@ -52,7 +53,7 @@ def stage_moves(plans: Sequence[SavedPlan], log_dir: str) -> FolderMoves:
     return FolderMoves(tuple(moves), _folders_around(moves, log_dir)) if moves else NO_MOVES
 
 
-def check_no_folders(plans: Iterable[SavedPlan], why: str) -> None:
+def check_no_folders(plans: Iterable[SavedPlan], why: Text) -> None:
     """Raises Refused, with this reason, if a plan renames folders."""
     for plan in plans:
         if plan.renames_folders:

@@ -103,7 +103,7 @@ class Entry(Struct, frozen=True):
             for name in (*head.paths, *head.journals, *head.other_log_dirs):
                 checked_path(name, "paths, journals, other_log_dirs")
         except WrongField as error:
-            raise Corrupt(f"not a journal of klogtool: {error}", path=self.place(PLAN)) from None
+            raise Corrupt(JournalRefusal.NO_JOURNAL(why=str(error)), path=self.place(PLAN)) from None
         return head
 
     def plans(self) -> list[SavedPlan]:
@@ -120,7 +120,7 @@ class Entry(Struct, frozen=True):
         manifest = Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path, self.home())
         if len(manifest.records) != (plans := len(self.head().bases)):
             # Undo would delete what was kept of the others.
-            raise Corrupt(f"not a manifest of klogtool: {plans} plans, but {len(manifest.records)} in it", path=path)
+            raise Corrupt(JournalRefusal.PLANS_MISSING(plans=plans, there=len(manifest.records)), path=path)
         return manifest
 
     def progress(self) -> Progress:

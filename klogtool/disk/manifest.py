@@ -184,7 +184,7 @@ def _parse(data: bytes, path: str) -> object:
 
 
 def _no_manifest(error: Exception, path: str) -> Corrupt:
-    return Corrupt(f"not a manifest of klogtool: {error}", path=path)
+    return Corrupt(JournalRefusal.NO_MANIFEST(why=str(error)), path=path)
 
 
 class Home(Struct, frozen=True):

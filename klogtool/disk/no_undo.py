@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from klogtool import interrupts
 from klogtool.disk.attributes import attributes_of, attributes_of_new_file
-from klogtool.disk.causes import RunRefusal
+from klogtool.disk.causes import FolderRefusal, RunRefusal
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
@@ -52,7 +52,7 @@ class NoUndo:
     def carry_out(self) -> None:
         """Carry out everything. Raises Refused, LogDirInUse, StalePlan, KlogError or OSError; then nothing was changed,
         unless `begun` is set."""
-        check_no_folders(self._plans, "--no-undo deletes files for good, and renames no folder: leave the option out")
+        check_no_folders(self._plans, FolderRefusal.WITHOUT_NO_UNDO())
         self._facts.check()
         with ExitStack() as held:
             for folder in {one for plan in self._plans for one in log_dirs_to_lock(plan.path) if has_lock(one)}:

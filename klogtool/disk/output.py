@@ -20,7 +20,7 @@ from klogtool.broker.content import Content, FileRange, content_size
 from klogtool.broker.draft import Draft, DraftFile, file_on_disk
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
-from klogtool.disk.causes import OutputRefusal
+from klogtool.disk.causes import FolderRefusal, OutputRefusal
 from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.facts import check_facts
 from klogtool.disk.folders import check_no_folders
@@ -87,7 +87,7 @@ def carry_out_to(
     plans = [plan for plan in plans if os.path.realpath(plan.path) != around]
     for place in [output, *(beside or {})]:
         check_place(place, source)
-    check_no_folders(plans, "this plan renames folders of the log dir, which --output cannot do: use --apply")
+    check_no_folders(plans, FolderRefusal.WITHOUT_OUTPUT())
     check_facts(plans)
     result = new_folder(plans, source, output)
     result = replace(result, ready=ready(result))

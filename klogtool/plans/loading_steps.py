@@ -57,6 +57,7 @@ from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
 from klogtool.kernels import crc32c
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.plans.swap_steps import swap_in
 
@@ -400,7 +401,7 @@ def carried_out(before: dict[str, DraftFile], steps: Iterable[Step]) -> dict[str
     files = {name: file.content for name, file in before.items()}
     for step in steps:
         if not isinstance(step, Write) and step.path not in files:
-            raise Corrupt(f"no such file for a step: {step.path}")
+            raise Corrupt(PlanRefusal.NO_FILE_FOR_STEP(path=step.path))
         match step:
             case Write():
                 files[step.path] = step.content
