@@ -290,10 +290,6 @@ def _check_connections(config: ServerConfig) -> None:
     _require(idle < 0 or (delay or 0) < idle, "connections.max.idle.ms", message)
 
 
-def _check_advertised(config: ServerConfig) -> None:
-    advertised_of(config)
-
-
 def _check_quorum(config: ServerConfig) -> None:
     voters, servers = parse_voters(config), config.words(BOOTSTRAP_SERVERS)
     if voters or (servers and config.rules.has_dynamic_quorum):
@@ -468,7 +464,7 @@ def _check_texts(config: ServerConfig) -> None:
     parse_servers(config)
 
 
-_CHECKS: tuple[Callable[[ServerConfig], None], ...] = (
+_CHECKS: tuple[Callable[[ServerConfig], object], ...] = (
     _check_texts,
     _check_groups,
     _check_early_listeners,
@@ -480,7 +476,7 @@ _CHECKS: tuple[Callable[[ServerConfig], None], ...] = (
     _check_log_dirs,
     _check_cleaner,
     _check_fetchers,
-    _check_advertised,
+    advertised_of,
     _check_quorum,
     _check_broker_alone,
     _check_controller_alone,

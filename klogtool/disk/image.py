@@ -123,7 +123,10 @@ def write_image(
         if places.pack is not None:
             written.packed_bytes = _pack(part, os.path.basename(output), part_of(os.path.realpath(places.pack)))
         if places.names is not None:
-            _save_names(disk, names, part_of(os.path.realpath(places.names)))
+            names_part = part_of(os.path.realpath(places.names))
+            data = json.dumps(names.as_json(), indent=1, sort_keys=True).encode() + b"\n"
+            disk.write(names_part, (data,), FileAttributes(PRIVATE_MODE, os.geteuid(), os.getegid()))
+            disk.sync(names_part)
         named = (places.names, places.pack, places.output)
         _publish(disk, {os.path.realpath(place): part_of(os.path.realpath(place)) for place in named if place})
     return written
@@ -197,12 +200,6 @@ def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, writt
     status = os.stat(path)
     written.files, written.bytes = written.files + 1, written.bytes + status.st_size
     written.kept_bytes += status.st_blocks * SECTOR_BYTES
-
-
-def _save_names(disk: Disk, names: TopicNames, part: str) -> None:
-    data = json.dumps(names.as_json(), indent=1, sort_keys=True).encode() + b"\n"
-    disk.write(part, (data,), FileAttributes(PRIVATE_MODE, os.geteuid(), os.getegid()))
-    disk.sync(part)
 
 
 def _pack(folder: str, name: str, path: str) -> int:

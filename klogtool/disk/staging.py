@@ -177,7 +177,7 @@ def _can_link(ready: Staging, folder: str) -> bool:
     mounted twice, and the system may refuse links to files of other users."""
     if os.stat(folder).st_dev != os.stat(ready.entry.path).st_dev:
         return False
-    some = next((path for path in _files_of(folder)), None)
+    some = next(_files_of(folder), None)
     if some is None:
         return True
     with suppress(OSError), ready.facts.changing(some):

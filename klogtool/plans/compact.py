@@ -47,7 +47,7 @@ from klogtool.plans.index_doubts import (
     true_ages,
 )
 from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
-from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
+from klogtool.plans.plan_change import Change, ChangeLog, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.recover import walk_partition_dirs
 from klogtool.plans.results import ChangeResult, LeftAlone, Result
@@ -179,16 +179,18 @@ def decide(path: str, question: CompactQuestion, make_spool: MakeSpool | None = 
     if isinstance(open_path(path), LogDir):
         yield from _plan_log_dir(path, question, make_spool)
         return
-    checkpoints = Checkpoints.beside(path)
+    change = _change_of(path, question, Checkpoints.beside(path), make_spool, clean)
+    yield from plan_change(COMMAND, path, question, change)
+
+
+def _change_of(
+    path: str, question: CompactQuestion, checkpoints: Checkpoints, make_spool: MakeSpool | None, cleaning: CleanLog
+) -> ChangeLog:
     checkpoint = question.first_dirty_offset
     if checkpoint is None:
         checkpoint = find_first_dirty(path, checkpoints)
     beside = Beside.of(path, checkpoints)
-
-    def change(log: LoadedLog) -> Change:
-        return compact_log(log, checkpoint, question, beside, make_spool)
-
-    yield from plan_change(COMMAND, path, question, change)
+    return lambda log: compact_log(log, checkpoint, question, beside, make_spool, cleaning)
 
 
 def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
@@ -268,11 +270,7 @@ def plan_one(
 
     make_spool: as in `decide`; cleaning: how a pass is done.
     """
-    checkpoint = question.first_dirty_offset
-    if checkpoint is None:
-        checkpoint = find_first_dirty(folder, checkpoints)
-    beside = Beside.of(folder, checkpoints)
-    change = lambda log: compact_log(log, checkpoint, question, beside, make_spool, cleaning)  # noqa: E731
+    change = _change_of(folder, question, checkpoints, make_spool, cleaning)
     return plan_partition(COMMAND, folder, question, change, checkpoints)
 
 
@@ -357,15 +355,11 @@ def compact_log(
     if question.no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     result = CompactResult(passes, checkpoint, _producers_from(log), doubts or UNSET, state=settle(log))
-    notes: tuple[Text, ...] = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
+    notes: list[Text] = list(log.terms.setting_notes(SETTINGS))
+    if log.terms.rules.keeps_emptied_batch is EmptiedBatch.STAYS_AT_HIGH_WATERMARK:  # then the cleaner needs it
+        notes.insert(0, PlanNote.EMPTIED_BATCH(high_watermark=log.high_watermark))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
-    return Change(result, tuple(in_order_of_base), notes, first_dirty=line)
-
-
-def _high_watermark_notes(log: LoadedLog) -> Iterator[Reason]:
-    """Yield which high watermark was taken, if the cleaner needs it."""
-    if log.terms.rules.keeps_emptied_batch is EmptiedBatch.STAYS_AT_HIGH_WATERMARK:
-        yield PlanNote.EMPTIED_BATCH(high_watermark=log.high_watermark)
+    return Change(result, tuple(in_order_of_base), tuple(notes), first_dirty=line)
 
 
 def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:

@@ -114,7 +114,9 @@ def plan_draft(
         behind = find_behind_end(log)
         losses = losses_of_loading(log, behind)
         lacking = None if behind is None else behind.reason(log.log_end_offset)
-        gaps = find_gaps(log, compaction) if _may_erase(command, log) else []
+        # Gaps may not be told afterwards if this cleans, or if loading deleted what tells of them.
+        may_erase = command == "compact" or log.report.removed or find_orphans(log.draft.before)
+        gaps = find_gaps(log, compaction) if may_erase else []
         perhaps = find_perhaps_missing(log, gaps, compaction)
         start, end = log.log_start_offset, log.log_end_offset
         unserved = tuple(_note_on_remote(log))
@@ -141,11 +143,6 @@ def plan_draft(
         notes += tuple(PlanNote.ERASES_DOUBT(first=first, last=last) for first, last in perhaps)
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
-
-
-def _may_erase(command: str, log: LoadedLog) -> bool:
-    """Return whether gaps may not be told afterwards: if it cleans, or loading deleted what tells of them."""
-    return command == "compact" or bool(log.report.removed or find_orphans(log.draft.before))
 
 
 def _walk_erased(log: LoadedLog, gaps: Iterable[Gap], start: int, end: int) -> Iterator[Gap]:

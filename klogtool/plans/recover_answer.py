@@ -31,7 +31,7 @@ from klogtool.plans.recover_result import (
     TruncatedSegment,
 )
 from klogtool.verify.only_copies import may_have
-from klogtool.verify.swaps import SwapLoss, find_lost_by_swap, offsets_in_log
+from klogtool.verify.swaps import find_lost_by_swap, offsets_in_log
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INTERVAL = "index.interval.bytes"
@@ -124,19 +124,18 @@ def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
     """Return whether loading removes more than zeros, and what it removes."""
     truncated = [cut for segment in log.segments.all if (cut := _cut_of(log, segment)) is not None]
     damaged = [cut for cut in truncated if not _is_zeros(log, cut)]
-    is_cut = _deletes_records(log) or bool(damaged)
+    deleted = [name for name in log.draft.files if name.endswith(FileKind.LOG.value + DELETED)]
+    deletes_records = bool(log.report.deleted_segments) and any(map(log.draft.size, deleted))
+    is_cut = deletes_records or bool(damaged)
     why, claimed = _damage_of(log, damaged[0]) if damaged else (None, None)
-    lost, by_swap = _lost(log, claimed) if is_cut else None, _lost_by_swap(log)
+    lost = _lost(log, claimed) if is_cut else None
+    start = 0 if log.report.below_start else log.terms.log_start_offset
+    by_swap = find_lost_by_swap(log.draft.before, log.report, log.terms.is_compacted, start).whole
     is_sure = by_swap is not None and not by_swap.unless_compacted
     if lost is not None and by_swap is not None and is_sure and lost.first_offset <= by_swap.first_offset:
         lost, by_swap = OffsetSpan(lost.first_offset, max(lost.last_offset, by_swap.last_offset)), None
     loss = RecoveryLoss(truncated, log.report.deleted_segments, lost, why, by_swap or UNSET)
     return is_cut or by_swap is not None, loss
-
-
-def _lost_by_swap(log: LoadedLog) -> SwapLoss | None:
-    start = 0 if log.report.below_start else log.terms.log_start_offset
-    return find_lost_by_swap(log.draft.before, log.report, log.terms.is_compacted, start).whole
 
 
 def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:
@@ -264,11 +263,6 @@ def _rebuilt(log: LoadedLog) -> list[str]:
     return [
         file.name for file in changed if file.kind in _SIDE_KINDS and not file.suffix and file.base_offset in recovered
     ]
-
-
-def _deletes_records(log: LoadedLog) -> bool:
-    deleted = (name for name in log.draft.files if name.endswith(FileKind.LOG.value + DELETED))
-    return bool(log.report.deleted_segments) and any(log.draft.size(name) for name in deleted)
 
 
 def _is_zeros(log: LoadedLog, cut: TruncatedSegment) -> bool:

@@ -159,7 +159,8 @@ def standing_of(
     uncleanable = sum(segment.size for segment in log.segments.values(candidate.bound))
     held_back = list(_held_back(log, candidate, path))
     too_clean = _too_clean(log, candidate, path, question, is_held_back=bool(held_back))
-    reasons = [*unread, *_policy(log), *_reset(candidate), *held_back, *too_clean]
+    reset = Obstacle("checkpoint-reset", ObstacleCause.LINE_RESET(file=_CHECKPOINT.value))
+    reasons = [*unread, *_policy(log), *([reset] if candidate.is_reset else ()), *held_back, *too_clean]
     trouble, remaining = _trial(path, terms, candidate)
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
@@ -250,11 +251,6 @@ def _policy(log: LoadedLog) -> Iterator[Obstacle]:
         yield Obstacle("policy", ObstacleCause.NO_COMPACT(policy=",".join(config.cleanup_policy) or "empty"))
     if not config.log_cleaner_enable:
         yield Obstacle("disabled", ObstacleCause.CLEANER_OFF(), Told.TEXT(text="log.cleaner.enable=true"))
-
-
-def _reset(candidate: LogToClean) -> Iterator[Obstacle]:
-    if candidate.is_reset:
-        yield Obstacle("checkpoint-reset", ObstacleCause.LINE_RESET(file=_CHECKPOINT.value))
 
 
 def _held_back(log: LoadedLog, candidate: LogToClean, path: str) -> Iterator[Obstacle]:

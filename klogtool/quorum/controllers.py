@@ -140,7 +140,8 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
     identity, wrong = _identity(path)
     state, problem = _quorum_state(path)
     directory_id = None if identity is None else identity.directory_id
-    metadata = _metadata(path, rules)
+    folder = os.path.join(path, CLUSTER_METADATA_DIR)
+    metadata = read_cluster_metadata(folder, rules) if os.path.isdir(folder) else ClusterMetadata()
     if directory_id is not None and is_reserved_directory_id(directory_id):
         directory_id = None
     return Controller(
@@ -149,7 +150,7 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         None if directory_id is None else build_uuid(directory_id),
         None if identity is None else identity.cluster_id,
         identity is not None,
-        read_metadata_log(os.path.join(path, CLUSTER_METADATA_DIR)),
+        read_metadata_log(folder),
         state,
         problem,
         own,
@@ -167,11 +168,6 @@ def _identity(path: str) -> tuple[MetaProperties | None, KlogError | None]:
         raise
     except KlogError as error:
         return None, error
-
-
-def _metadata(path: str, rules: Rules) -> ClusterMetadata:
-    folder = os.path.join(path, CLUSTER_METADATA_DIR)
-    return read_cluster_metadata(folder, rules) if os.path.isdir(folder) else ClusterMetadata()
 
 
 def _record_problem(metadata: ClusterMetadata) -> KlogError | None:
