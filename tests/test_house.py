@@ -360,7 +360,7 @@ WITH_SENTENCES = {
     "broker": "appending/records cluster_config coordinator/committed_offsets metadata/quorum",
     "building": "log_dir spec_text",
     "parameters": "",
-    "plans": "fields rebuild_index recover recover_reach remote_metadata",
+    "plans": "fields recover recover_reach remote_metadata",
     "quorum": "new_voters",
     "remote": "fetching store",
     "verify": "settings",
@@ -418,6 +418,23 @@ def test_spark_raises_causes() -> None:
         for sentence in sentences(value)
     ]
     assert [ast.unparse(sentence) for path, sentence in raised if path != "klogtool/spark/exporting.py"] == []
+
+
+# Floors in which an error has a cause as well. What Kafka throws has Kafka's words.
+OF_CAUSES = ("plans", "disk", "fleet", "quorum", "copies", "salvage", "cli")
+ERRORS = re.compile(r"(Refused|KlogError|Changed|StalePlan|Unsupported|AboveLimit|Impossible|WrongField|refused|_stale)$")
+    r"\b(Refused|KlogError|Changed|StalePlan|Unsupported|AboveLimit|Impossible|WrongField|refused|_stale)$"
+)
+
+
+@every_module
+def test_a_refusal_is_a_cause(path: str) -> None:
+    if not path.startswith(tuple(f"klogtool/{floor}/" for floor in OF_CAUSES)):
+        return
+    errors = [node for node in nodes(path) if isinstance(node, ast.Call) and ERRORS.search(dotted(node.func))]
+    own = [error for error in errors if "kafka_class" not in {word.arg for word in error.keywords}]
+    values = [value for error in own for value in (*error.args, *(word.value for word in error.keywords))]
+    assert not [f"{path}:{text.lineno}: {ast.unparse(text)}" for value in values for text in sentences(value)]
 
 
 WITH_WORDS = ("klogtool/causes.py", "klogtool/verify/findings.py", "klogtool/verify/log_damage.py")
