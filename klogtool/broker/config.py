@@ -212,42 +212,40 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 }
 _TYPES: dict[str, str] = LogConfig.__annotations__
 
-# The broker's names for a topic's settings, in their order of priority, each with its factor to milliseconds.
-_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
-    "segment.bytes": (("log.segment.bytes", 1),),
-    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
-    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)),
-    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
-    "flush.messages": (("log.flush.interval.messages", 1),),
-    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
-    "retention.bytes": (("log.retention.bytes", 1),),
-    "retention.ms": (
-        ("log.retention.ms", 1),
-        ("log.retention.minutes", MINUTE_MS),
-        ("log.retention.hours", HOUR_MS),
-    ),
-    "max.message.bytes": (("message.max.bytes", 1),),
-    "index.interval.bytes": (("log.index.interval.bytes", 1),),
-    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
-    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
-    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
-    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
-    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
-    "cleanup.policy": (("log.cleanup.policy", 1),),
-    "preallocate": (("log.preallocate", 1),),
-    "message.timestamp.type": (("log.message.timestamp.type", 1),),
-    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
-    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
-    "local.retention.ms": (("log.local.retention.ms", 1),),
-    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+# The broker's names for a topic's settings, in their order of priority.
+_SYNONYMS = {
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms log.roll.hours",
+    "segment.jitter.ms": "log.roll.jitter.ms log.roll.jitter.hours",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms log.flush.scheduler.interval.ms",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms log.retention.minutes log.retention.hours",
+    "max.message.bytes": "message.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "cleanup.policy": "log.cleanup.policy",
+    "preallocate": "log.preallocate",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "local.retention.ms": "log.local.retention.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
 }
+_FACTORS = {"hours": HOUR_MS, "minutes": MINUTE_MS}  # to milliseconds, by the end of a name
 
 
 def _names_of(field: str) -> tuple[tuple[str, int], ...]:
     name = kafka_name(field)
     # Kafka's own tests use internal.segment.bytes for sizes below the legal minimum: it overrides segment.bytes.
-    first = (("internal.segment.bytes", 1),) if field == "segment_bytes" else ()
-    return (*first, (name, 1), *_SYNONYMS.get(name, ()))
+    first = ("internal.segment.bytes",) if field == "segment_bytes" else ()
+    names = (*first, name, *_SYNONYMS.get(name, "").split())
+    return tuple((name, _FACTORS.get(name.rpartition(".")[2], 1)) for name in names)
 
 
 _NAMES = {field: _names_of(field) for field in _TYPES}
@@ -267,7 +265,7 @@ OTHER_TOPIC_NAMES = frozenset(
 )
 # Names that only a broker has: its names for topic settings, and its own settings.
 _OF_BROKERS = tuple(_TYPES)[tuple(_TYPES).index("remote_log_storage_system_enable") :]
-BROKER_NAMES = frozenset(name for names in _SYNONYMS.values() for name, _ in names) | set(map(kafka_name, _OF_BROKERS))
+BROKER_NAMES = frozenset(" ".join(_SYNONYMS.values()).split()) | set(map(kafka_name, _OF_BROKERS))
 _CODECS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
 _WORDS = frozenset((*_CODECS, "CreateTime", "LogAppendTime", COMPACT, DELETE))
 
