@@ -184,7 +184,7 @@ class _Salvage:
         for hole in holes:
             fill_hole(hole, sources, self._known, kept.filled)
         if not self._files.segments and not kept.filled.fillings:
-            raise KlogError(str(self._nothing_to_keep()), path=self._path)
+            raise KlogError(self._nothing_to_keep(), path=self._path)
         segments, loadable = self._load(kept)
         lost = self._losses(kept)
         only_left = list(walk_only_left(self._files, kept.runs(), lost, self._evidence))
