@@ -107,7 +107,7 @@ def plan_metadata(
     facts = facts_of(draft)
     log = read_metadata_log(draft.path)
     if log.trouble is not None:
-        raise Refused(NodeIdsRefusal.UNREAD(why=log.trouble), path=draft.path)
+        raise Refused(NodeIdsRefusal.UNREAD(why=str(log.trouble)), path=draft.path)
     of_4_4 = rules_of(question.circumstances.kafka).knows_messages_of_4_4
     known: set[int] = set()
     values = [with_new_ids(value, new_ids, known, of_4_4=of_4_4) for value in walk_metadata_values(draft.path)]
