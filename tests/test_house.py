@@ -348,7 +348,7 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
 # Modules with the messages of Kafka's exceptions, and of codecs and schemas, which are no sentences of klogtool.
 OF_KAFKA = {
     "broker": "appending/appender appending/checks cleaning/read_buffer coordinator/coordinator_load "
-    "metadata/refusals server_listeners server_rules unified_log/index_files",
+    "metadata/refusals unified_log/index_files",
     "format": "batch batch_encoding checkpoints codecs/__init__ codecs/gzip codecs/inflated codecs/padding control "
     "control_values identity indexes internal/decoders internal/message internal/primitives internal/records "
     "internal/remote_log java_text kernel_layout record_digests text text_values",

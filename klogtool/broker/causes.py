@@ -48,3 +48,31 @@ class WrongWord(Cause):
     """What is wrong with a word that names a setting, a release or a time."""
 
     NO_SETTING, NO_VALUE, NO_RELEASE, NO_TIME = some(4)
+
+
+class ServerRefusal(Cause):
+    """Why a process ends at settings that do not go together, in Kafka's words."""
+
+    REQUIRED, ORDER, EARLY, NO_CLASSIC, NO_CODEC, UPDATES, ACKS, OLD_LEVEL, OTHER_BROKER_ID, OTHER_ID = some(10)
+    NO_NODE_ID, MIGRATION, ROLL, JITTER, RETENTION, NO_LOG_DIR, CORDONS_ALL, CORDONS_UNKNOWN, BY_ZERO = some(9)
+    SMALL_BUFFER, TIMEOUTS, CHANGES_IN_ISR, SMALL_QUEUE, NO_CONNECTIONS, LONG_DELAY, NO_CONTROLLERS = some(7)
+    NO_VOTERS, BROKER_VOTES, NO_CONTROLLER_LISTENER, LISTENS_AS_CONTROLLER, UNMAPPED, AUTO_JOIN = some(6)
+    LISTENS_AS_BROKER, CONTROLLER_ADVERTISES, BETWEEN_CONTROLLERS, CONTROLLER_NO_VOTER, LISTENS_NOWHERE = some(5)
+    LISTENS_ELSEWHERE, NO_BROKER_LISTENER, ADVERTISES_CONTROLLER, BETWEEN_OTHERS, ADVERTISES_MORE = some(5)
+    ADVERTISES_ALL, OTHER_MECHANISM, NO_ROUTE, NO_ZOOKEEPER, NO_BUFFER, AT_LEAST, AT_MOST, LESS = some(8)
+    NO_LEVEL = some(1)[0]
+
+
+class ListenerRefusal(Cause):
+    """Why it ends at its listeners, its voters or its bootstrap servers, in Kafka's words."""
+
+    NO_VOTER, NO_VOTER_ID, NO_VOTER_HOST, NO_SERVER, NO_NAME, NO_PAIR, NO_PROTOCOL, NO_LISTENERS = some(8)
+    NO_ENDPOINT, UNKNOWN_PROTOCOL, SAME_NAME, SAME_PORT, OF_ONE_KIND, SHARED_PORT, ONLY_ONE = some(7)
+    UNKNOWN_NAME = some(1)[0]
+
+
+class ValueRefusal(Cause):
+    """Why it ends at the value of one setting, in Kafka's words."""
+
+    INVALID, MISSING, NO_BOOLEAN, NO_NUMBER, TOO_LOW, TOO_HIGH, NO_GZIP_LEVEL, EMPTY, OTHER_WORD = some(9)
+    OTHER_WORD_OF_ANY_CASE, EMPTY_LIST, ANY_WORD, EMPTY_WORD = some(4)

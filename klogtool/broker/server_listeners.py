@@ -11,7 +11,9 @@ from ipaddress import IPv4Address, ip_address
 from itertools import groupby
 from typing import NoReturn
 
+from klogtool.broker.causes import ListenerRefusal
 from klogtool.broker.server_settings import ServerConfig, SettingRefused
+from klogtool.causes import Reason, Text
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_int
 from klogtool.format.kraft_snapshot import Endpoint
@@ -48,18 +50,16 @@ def parse_address(text: str, name: str = "") -> Endpoint | None:
 
 
 def _voter(text: str) -> tuple[int, Endpoint]:
-    form = "Each entry should be in the form `{id}@{host}:{port}`."
     number, *rest = re.sub("@+$", "", text).split("@")  # String.split leaves out empty texts at the end
     if len(rest) != 1:
-        raise SettingRefused(VOTERS, f"Invalid configuration value for {VOTERS}. {form}")
+        raise SettingRefused(VOTERS, ListenerRefusal.NO_VOTER())
     try:
         node_id = parse_java_int(number)
     except Corrupt:
-        raise SettingRefused(VOTERS, f"Failed to parse voter ID as an integer from {number}") from None
+        raise SettingRefused(VOTERS, ListenerRefusal.NO_VOTER_ID(text=number)) from None
     address = parse_address(rest[0])
     if address is None:
-        message = f"Failed to parse host name from entry {text} for the configuration {VOTERS}. {form}"
-        raise SettingRefused(VOTERS, message)
+        raise SettingRefused(VOTERS, ListenerRefusal.NO_VOTER_HOST(text=text))
     return node_id, address
 
 
@@ -67,8 +67,7 @@ def _server(text: str) -> Endpoint:
     """Parse `HOST:PORT` (QuorumConfig.parseBootstrapServer)."""
     address = parse_address(text)
     if address is None:
-        message = f"Failed to parse host name from {text} for the configuration {BOOTSTRAP_SERVERS}. "
-        raise SettingRefused(BOOTSTRAP_SERVERS, message + 'Each entry should be in the form "{host}:{port}"')
+        raise SettingRefused(BOOTSTRAP_SERVERS, ListenerRefusal.NO_SERVER(text=text))
     return address
 
 
@@ -80,7 +79,7 @@ def protocols_of(config: ServerConfig) -> dict[str, str]:
     own, secure = config.controller_names, frozenset(_PROTOCOLS[1:])
     listeners = config.words(LISTENERS, _DEFAULT_LISTENERS)
     if (without := next((text for text in listeners if ":" not in text), None)) and secure.isdisjoint(own):
-        raise SettingRefused(LISTENERS, f"Unable to parse a listener name from {without}", "KafkaException")
+        raise SettingRefused(LISTENERS, ListenerRefusal.NO_NAME(text=without), "KafkaException")
     if secure.isdisjoint(own) and secure.isdisjoint(text.partition(":")[0].upper() for text in listeners):
         protocols |= dict.fromkeys(own, _PLAINTEXT)
     return protocols
@@ -92,14 +91,13 @@ def _pairs(config: ServerConfig) -> Iterator[tuple[str, str]]:
     for word in re.split(r"\s*,\s*", re.sub(r"(\s*,\s*)+$", "", text)) if text else ():
         name, colon, value = word.rpartition(":")
         if not colon:
-            why = f"Error parsing configuration property '{PROTOCOL_MAP}': begin 0, end -1, length {len(word)}"
-            raise SettingRefused(PROTOCOL_MAP, why, "IllegalArgumentException")
+            raise SettingRefused(PROTOCOL_MAP, ListenerRefusal.NO_PAIR(length=len(word)), "IllegalArgumentException")
         yield name.strip(), value.strip()
 
 
 def _protocol(text: str, name: str) -> str:
     if text.upper() not in _PROTOCOLS:
-        raise SettingRefused(name, f"Invalid security protocol `{text}` defined in {name}")
+        raise SettingRefused(name, ListenerRefusal.NO_PROTOCOL(text=text, name=name))
     return text.upper()
 
 
@@ -110,31 +108,30 @@ def listeners_of(config: ServerConfig, name: str = LISTENERS) -> list[Endpoint]:
         texts = tuple(filter(None, texts))
     shown = f"[{', '.join(texts)}]" if config.rules.checks_lists else config.text(name)
 
-    def refuse(why: str) -> NoReturn:
-        message = f"Error creating broker listeners from '{shown}': {why}"
-        raise SettingRefused(name, message, "IllegalArgumentException")
+    def refuse(why: Text) -> NoReturn:
+        raise SettingRefused(name, ListenerRefusal.NO_LISTENERS(shown=shown, why=why), "IllegalArgumentException")
 
     endpoints = []
     for text in texts:
         match = _LISTENER.fullmatch(text)
         if match is None:
-            refuse(f"Unable to parse {text} to a broker endpoint")
+            refuse(ListenerRefusal.NO_ENDPOINT(text=text))
         try:
             port = parse_java_int(match[3])
         except Corrupt as error:
             refuse(error.reason)
         if (listener := match[1].upper()) not in protocols:
-            refuse(f"No security protocol defined for listener {listener}")
+            refuse(ListenerRefusal.UNKNOWN_PROTOCOL(listener=listener))
         endpoints.append(Endpoint(listener, match[2], port))
     if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
-        refuse(f"Each listener must have a different name, listeners: {shown}")
+        refuse(ListenerRefusal.SAME_NAME(shown=shown))
     if name == LISTENERS and (wrong := _same_port(endpoints, shown)):
         refuse(wrong)
     return endpoints
 
 
-def _same_port(endpoints: Sequence[Endpoint], shown: str) -> str:
-    """Return why listeners cannot have one port (AbstractKafkaConfig.validate); empty if each has its own, or two have
+def _same_port(endpoints: Sequence[Endpoint], shown: str) -> Reason | None:
+    """Return why listeners cannot have one port (AbstractKafkaConfig.validate); None if each has its own, or two have
     addresses of both kinds."""
     bound = sorted((endpoint for endpoint in endpoints if endpoint.port), key=lambda endpoint: endpoint.port)
     for port, group in groupby(bound, key=lambda endpoint: endpoint.port):
@@ -142,17 +139,13 @@ def _same_port(endpoints: Sequence[Endpoint], shown: str) -> str:
         if len(kinds) < 2:
             continue
         if kinds.count("") > 1:
-            return f"Each listener must have a different port, listeners: {shown}"
+            return ListenerRefusal.SAME_PORT(shown=shown)
         if sum(map(bool, kinds)) == 2:
             if sorted(kinds) != ["4", "6"]:
-                why = "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6"
-                return f"{why}, listeners: {shown}, port: {port}"
+                return ListenerRefusal.OF_ONE_KIND(shown=shown, port=port)
         else:
-            why = (
-                "Each listener must have a different port unless exactly one listener has an IPv4 address and the other"
-            )
-            return f"{why} IPv6 address, listeners: {shown}, port: {port}"
-    return ""
+            return ListenerRefusal.SHARED_PORT(shown=shown, port=port)
+    return None
 
 
 def _kind(host: str) -> str:
@@ -184,10 +177,8 @@ def between_brokers(config: ServerConfig) -> tuple[str, str]:
         protocol = _protocol(config.text(BROKERS_PROTOCOL, _PLAINTEXT), BROKERS_PROTOCOL)
         return protocol, protocol
     if config.has(BROKERS_PROTOCOL):
-        message = f"Only one of {BETWEEN_BROKERS} and {BROKERS_PROTOCOL} should be set."
-        raise SettingRefused(BETWEEN_BROKERS, message)
+        raise SettingRefused(BETWEEN_BROKERS, ListenerRefusal.ONLY_ONE())
     name, protocols = config.text(BETWEEN_BROKERS).upper(), protocols_of(config)
     if name not in protocols:
-        message = f"Listener with name {name} defined in {BETWEEN_BROKERS} not found in {PROTOCOL_MAP}."
-        raise SettingRefused(BETWEEN_BROKERS, message)
+        raise SettingRefused(BETWEEN_BROKERS, ListenerRefusal.UNKNOWN_NAME(name=name))
     return name, protocols[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import ge, le, lt
 
+from klogtool.broker.causes import ServerRefusal, ValueRefusal
 from klogtool.broker.releases import Rules
 from klogtool.broker.server_listeners import (
     ADVERTISED,
@@ -40,6 +41,7 @@ from klogtool.broker.server_settings import (
     listed,
     refused_values,
 )
+from klogtool.causes import Reason
 from klogtool.format.metadata_versions import is_level_before_kraft
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -93,7 +95,7 @@ def find_refusals(settings: Mapping[str, str], rules: Rules) -> list[SettingRefu
     pass together."""
     refused = list(refused_values(settings, rules))
     if not refused and ROLES not in settings and not (rules.has_zookeeper or _OF_A_PROCESS.isdisjoint(settings)):
-        refused.append(SettingRefused(ROLES, f'Missing required configuration "{ROLES}" which has no default value.'))
+        refused.append(SettingRefused(ROLES, ValueRefusal.MISSING(name=ROLES)))
     config = ServerConfig(settings, rules)
     if refused or not listed(settings, ROLES):
         return refused
@@ -107,14 +109,14 @@ def find_refusals(settings: Mapping[str, str], rules: Rules) -> list[SettingRefu
     return []
 
 
-def _require(is_so: bool, name: str, message: str) -> None:
+def _require(is_so: bool, name: str, why: Reason) -> None:
     """Predef.require of Scala."""
     if not is_so:
-        raise SettingRefused(name, f"requirement failed: {message}", "IllegalArgumentException")
+        raise SettingRefused(name, ServerRefusal.REQUIRED(why=why), "IllegalArgumentException")
 
 
 # Of each kind of group that the release has: what may not be above or below what (GroupCoordinatorConfig).
-_AT_LEAST, _AT_MOST = "greater than or equal to", "less than or equal to"
+_AT_LEAST, _AT_MOST, _LESS = ServerRefusal.AT_LEAST(), ServerRefusal.AT_MOST(), ServerRefusal.LESS()
 _OF_GROUPS = (
     ("max.heartbeat.interval.ms", ge, _AT_LEAST, "min.heartbeat.interval.ms"),
     ("heartbeat.interval.ms", ge, _AT_LEAST, "min.heartbeat.interval.ms"),
@@ -122,7 +124,7 @@ _OF_GROUPS = (
     ("max.session.timeout.ms", ge, _AT_LEAST, "min.session.timeout.ms"),
     ("session.timeout.ms", ge, _AT_LEAST, "min.session.timeout.ms"),
     ("session.timeout.ms", le, _AT_MOST, "max.session.timeout.ms"),
-    ("heartbeat.interval.ms", lt, "less than", "session.timeout.ms"),
+    ("heartbeat.interval.ms", lt, _LESS, "session.timeout.ms"),
     ("max.assignment.interval.ms", ge, _AT_LEAST, "min.assignment.interval.ms"),
     ("assignment.interval.ms", ge, _AT_LEAST, "min.assignment.interval.ms"),
     ("assignment.interval.ms", le, _AT_MOST, "max.assignment.interval.ms"),
@@ -145,34 +147,32 @@ def _check_groups(config: ServerConfig) -> None:
         for left, holds, how, right in _OF_GROUPS:
             names = f"group.{kind}.{left}", f"group.{kind}.{right}"
             if all(map(config.exists, names)) and not holds(*(config.number(name) or 0 for name in names)):
-                raise SettingRefused(names[0], f"{names[0]} must be {how} {names[1]}", "IllegalArgumentException")
+                why = ServerRefusal.ORDER(left=names[0], how=how, right=names[1])
+                raise SettingRefused(names[0], why, "IllegalArgumentException")
 
 
 def _check_early_listeners(config: ServerConfig) -> None:
     known = {endpoint.name for endpoint in listeners_of(config)}
     for name in filter(None, config.words(_EARLY)):
         if name not in known:
-            message = f"{_EARLY} contains listener {name}, but this is not contained in {LISTENERS} or "
-            raise SettingRefused(_EARLY, message + CONTROLLER_LISTENERS)
+            raise SettingRefused(_EARLY, ServerRefusal.EARLY(listener=name))
 
 
 def _check_protocols(config: ServerConfig) -> None:
     if config.exists(_REBALANCE) and config.has(_REBALANCE) and "classic" not in config.words(_REBALANCE):
-        raise SettingRefused(_REBALANCE, "Disabling the 'classic' protocol is not supported.")
+        raise SettingRefused(_REBALANCE, ServerRefusal.NO_CLASSIC())
 
 
 def _check_coordinators(config: ServerConfig) -> None:
     """GroupCoordinatorConfig, ShareCoordinatorConfig."""
     for name in filter(config.exists, _CODEC_NAMES):
         if (number := config.number(name)) not in range(_CODECS):
-            raise SettingRefused(name, f"Unknown compression type id: {number}", "IllegalArgumentException")
+            raise SettingRefused(name, ServerRefusal.NO_CODEC(id=str(number)), "IllegalArgumentException")
     if config.exists(_UPDATES) and (config.number(_UPDATES) or 0) > _MOST_UPDATES:
-        message = f"{_UPDATES} must be between [0, {_MOST_UPDATES}]"
-        raise SettingRefused(_UPDATES, message, "IllegalArgumentException")
+        raise SettingRefused(_UPDATES, ServerRefusal.UPDATES(most=_MOST_UPDATES), "IllegalArgumentException")
     acks, replicas = "offsets.commit.required.acks", "offsets.topic.replication.factor"
     if config.exists(acks) and not -1 <= (config.number(acks) or 0) <= (config.number(replicas) or 0):
-        message = f"{acks} must be greater or equal to -1 and less or equal to {replicas}"
-        raise SettingRefused(acks, message, "IllegalArgumentException")
+        raise SettingRefused(acks, ServerRefusal.ACKS(), "IllegalArgumentException")
 
 
 def _is_old_level(config: ServerConfig) -> bool | None:
@@ -185,27 +185,17 @@ def _is_old_level(config: ServerConfig) -> bool | None:
 
 def _check_level(config: ServerConfig) -> None:
     if _is_old_level(config):
-        message = f"A non-KRaft version {config.text(_LEVEL)} given for {_LEVEL}. The minimum version is 3.0-IV1"
-        raise SettingRefused(_LEVEL, message)
+        raise SettingRefused(_LEVEL, ServerRefusal.OLD_LEVEL(level=config.text(_LEVEL)))
 
 
 def _check_node_id(config: ServerConfig) -> None:
     if config.number(NODE_ID) != config.number(BROKER_ID):
-        message = "You must set `node.id` to the same value as `broker.id`."
-        if config.rules.deprecates_broker_id:
-            message = (
-                f"`{NODE_ID}` and `{BROKER_ID}` must be set to the same value. `{BROKER_ID}` is deprecated, please use "
-            )
-            message += f"`{NODE_ID}` instead."
-        raise SettingRefused(NODE_ID, message)
+        cause = ServerRefusal.OTHER_ID if config.rules.deprecates_broker_id else ServerRefusal.OTHER_BROKER_ID
+        raise SettingRefused(NODE_ID, cause())
     if (config.number(NODE_ID) or 0) < 0:
-        message = (
-            "Missing configuration `node.id` which is required when `process.roles` is defined (i.e. when running "
-        )
-        raise SettingRefused(NODE_ID, message + "in KRaft mode).")
+        raise SettingRefused(NODE_ID, ServerRefusal.NO_NODE_ID())
     if config.exists(_MIGRATION) and config.text(_MIGRATION).lower() == "true" and not config.has(ZOOKEEPER):
-        message = f"If using `{_MIGRATION}` in KRaft mode, `{ZOOKEEPER}` must also be set."
-        raise SettingRefused(_MIGRATION, message)
+        raise SettingRefused(_MIGRATION, ServerRefusal.MIGRATION())
 
 
 def _milliseconds(config: ServerConfig, *units: tuple[str, int]) -> Number:
@@ -215,12 +205,11 @@ def _milliseconds(config: ServerConfig, *units: tuple[str, int]) -> Number:
 
 def _check_logs(config: ServerConfig) -> None:
     roll = _milliseconds(config, ("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
-    _require(roll >= 1, "log.roll.ms", "log.roll.ms must be greater than or equal to 1")
+    _require(roll >= 1, "log.roll.ms", ServerRefusal.ROLL())
     jitter = _milliseconds(config, ("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS))
-    _require(jitter >= 0, "log.roll.jitter.ms", "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(jitter >= 0, "log.roll.jitter.ms", ServerRefusal.JITTER())
     units = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
-    message = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
-    _require(_milliseconds(config, *units) != 0, "log.retention.ms", message)
+    _require(_milliseconds(config, *units) != 0, "log.retention.ms", ServerRefusal.RETENTION())
 
 
 def _log_dirs(config: ServerConfig) -> tuple[str, ...]:
@@ -230,8 +219,7 @@ def _log_dirs(config: ServerConfig) -> tuple[str, ...]:
 
 
 def _check_log_dirs(config: ServerConfig) -> None:
-    message = "At least one log directory must be defined via log.dirs or log.dir."
-    _require(bool(_log_dirs(config)), _LOG_DIRS, message)
+    _require(bool(_log_dirs(config)), _LOG_DIRS, ServerRefusal.NO_LOG_DIR())
 
 
 def _check_cordons(config: ServerConfig) -> None:
@@ -240,166 +228,100 @@ def _check_cordons(config: ServerConfig) -> None:
     if BROKER not in config.roles or not config.rules.cordons_log_dirs:
         return
     if _ALL in cordoned:
-        message = f"When {_CORDONED} is set to {_ALL}, it must not contain other values"
-        _require(len(cordoned) == 1, _CORDONED, message)
+        _require(len(cordoned) == 1, _CORDONED, ServerRefusal.CORDONS_ALL())
     else:
-        missing = ", ".join(name for name in cordoned if name not in _log_dirs(config))
-        message = f"All entries in {_CORDONED} must be present in log.dirs or log.dir. Missing entries : {missing}"
-        _require(not missing, _CORDONED, message)
+        missing = tuple(name for name in cordoned if name not in _log_dirs(config))
+        _require(not any(missing), _CORDONED, ServerRefusal.CORDONS_UNKNOWN(missing=missing))
 
 
 def _check_cleaner(config: ServerConfig) -> None:
     name, threads = "log.cleaner.dedupe.buffer.size", config.number("log.cleaner.threads")
     if threads == 0:  # allowed, and then Kafka divides by it
-        raise SettingRefused("log.cleaner.threads", "/ by zero", "ArithmeticException")
+        raise SettingRefused("log.cleaner.threads", ServerRefusal.BY_ZERO(), "ArithmeticException")
     size = int((config.number(name) or 0) / (threads or 1))
-    _require(size > _MB, name, f"{name} must be at least 1MB per cleaner thread.")
-
-
-_NO_TIMEOUTS = (
-    "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket "
-    "timeouts"
-)
-_NO_CHANGES = (
-    "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent "
-    "changes in ISR"
-)
+    _require(size > _MB, name, ServerRefusal.SMALL_BUFFER())
 
 
 def _check_fetchers(config: ServerConfig) -> None:
     wait = config.number("replica.fetch.wait.max.ms") or 0
-    _require(wait <= (config.number("replica.socket.timeout.ms") or 0), "replica.socket.timeout.ms", _NO_TIMEOUTS)
-    _require(wait <= (config.number("replica.lag.time.max.ms") or 0), "replica.fetch.wait.max.ms", _NO_CHANGES)
+    socket, lag = "replica.socket.timeout.ms", "replica.lag.time.max.ms"
+    _require(wait <= (config.number(socket) or 0), socket, ServerRefusal.TIMEOUTS())
+    _require(wait <= (config.number(lag) or 0), "replica.fetch.wait.max.ms", ServerRefusal.CHANGES_IN_ISR())
 
 
 def _check_connections(config: ServerConfig) -> None:
     queued, request = config.number("queued.max.request.bytes") or 0, config.number("socket.request.max.bytes") or 0
-    message = "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
-    _require(queued <= 0 or queued >= request, "queued.max.request.bytes", message)
+    _require(queued <= 0 or queued >= request, "queued.max.request.bytes", ServerRefusal.SMALL_QUEUE())
     if config.number("max.connections.per.ip") == 0:
-        message = f"max.connections.per.ip can be set to zero only if {_OVERRIDES} property is set."
-        _require(config.text(_OVERRIDES) != "", "max.connections.per.ip", message)
-    idle, delay = (
-        config.number("connections.max.idle.ms") or 0,
-        config.number("connection.failed.authentication.delay.ms"),
-    )
-    message = (
-        f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle} "
-        "to prevent failed authentication responses from timing out"
-    )
-    _require(idle < 0 or (delay or 0) < idle, "connections.max.idle.ms", message)
+        _require(config.text(_OVERRIDES) != "", "max.connections.per.ip", ServerRefusal.NO_CONNECTIONS())
+    idle = config.number("connections.max.idle.ms") or 0
+    delay = config.number("connection.failed.authentication.delay.ms")
+    why = ServerRefusal.LONG_DELAY(delay=str(delay), idle=str(idle))
+    _require(idle < 0 or (delay or 0) < idle, "connections.max.idle.ms", why)
 
 
 def _check_quorum(config: ServerConfig) -> None:
     voters, servers = parse_voters(config), config.words(BOOTSTRAP_SERVERS)
     if voters or (servers and config.rules.has_dynamic_quorum):
         return
-    if config.rules.has_dynamic_quorum:
-        needed = f"either {BOOTSTRAP_SERVERS} must contain the set of bootstrap controllers or {VOTERS} must contain a "
-        needed += "parseable set of controllers."
-    else:
-        needed = f"{VOTERS} must contain a parseable set of voters."
-    raise SettingRefused(VOTERS, f"If using {ROLES}, {needed}")
-
-
-def _shown_voters(config: ServerConfig) -> str:
-    return f"{VOTERS}=Set({', '.join(map(str, sorted(parse_voters(config))))})"
+    cause = ServerRefusal.NO_CONTROLLERS if config.rules.has_dynamic_quorum else ServerRefusal.NO_VOTERS
+    raise SettingRefused(VOTERS, cause())
 
 
 def _check_broker_alone(config: ServerConfig) -> None:
     if config.roles != {BROKER}:
         return
-    node_id, names = config.number(NODE_ID), config.controller_names
-    message = (
-        f"If {ROLES} contains just the 'broker' role, the node id {node_id} must not be included in the set of voters "
-    )
-    _require(node_id not in parse_voters(config), VOTERS, message + _shown_voters(config))
-    message = f"{CONTROLLER_LISTENERS} must contain at least one value when running KRaft with just the broker role"
-    _require(bool(names), CONTROLLER_LISTENERS, message)
-    message = (
-        f"{CONTROLLER_LISTENERS} must not contain a value appearing in the '{LISTENERS}' configuration when running "
-    )
+    node_id, names, voters = config.number(NODE_ID), config.controller_names, tuple(sorted(parse_voters(config)))
+    _require(node_id not in voters, VOTERS, ServerRefusal.BROKER_VOTES(node=str(node_id), voters=voters))
+    _require(bool(names), CONTROLLER_LISTENERS, ServerRefusal.NO_CONTROLLER_LISTENER())
     own = {endpoint.name for endpoint in listeners_of(config)}
-    _require(own.isdisjoint(names), CONTROLLER_LISTENERS, f"{message}KRaft with just the broker role")
+    _require(own.isdisjoint(names), CONTROLLER_LISTENERS, ServerRefusal.LISTENS_AS_CONTROLLER())
     protocols = protocols_of(config)
     if (unmapped := next((name.upper() for name in names if name.upper() not in protocols), None)) is not None:
-        message = (
-            f"Controller listener with name {unmapped} defined in {CONTROLLER_LISTENERS} not found in {PROTOCOL_MAP}  "
-            f"(an explicit security mapping for each controller listener is required if {PROTOCOL_MAP} is non-empty, "
-            "or if there are security protocols other than PLAINTEXT in use)"
-        )
-        raise SettingRefused(PROTOCOL_MAP, message)
+        raise SettingRefused(PROTOCOL_MAP, ServerRefusal.UNMAPPED(listener=unmapped))
     if config.exists(_AUTO_JOIN):
-        message = f"{_AUTO_JOIN} is only supported when {ROLES} contains the 'controller' role."
-        _require(config.text(_AUTO_JOIN).lower() != "true", _AUTO_JOIN, message)
+        _require(config.text(_AUTO_JOIN).lower() != "true", _AUTO_JOIN, ServerRefusal.AUTO_JOIN())
 
 
 def _check_controller_alone(config: ServerConfig) -> None:
     if config.roles != {CONTROLLER}:
         return
-    message = (
-        f"The {LISTENERS} config must only contain KRaft controller listeners from {CONTROLLER_LISTENERS} when {ROLES}"
-    )
     own = listeners_of(config)
     if config.rules.has_dynamic_quorum:
         are_all = len(advertised_to_controllers(config)) == len(own)
     else:
-        _require(
-            not config.has(ADVERTISED), ADVERTISED, f"The {ADVERTISED} config must be empty when {ROLES}=controller"
-        )
+        _require(not config.has(ADVERTISED), ADVERTISED, ServerRefusal.CONTROLLER_ADVERTISES())
         are_all = {endpoint.name for endpoint in own} <= set(config.controller_names)
-    _require(are_all, LISTENERS, f"{message}=controller")
+    _require(are_all, LISTENERS, ServerRefusal.LISTENS_AS_BROKER())
     if config.has(BETWEEN_BROKERS) and config.rules.checks_lists:
-        message = (
-            f"{CONTROLLER_LISTENERS} must not contain an explicitly set {BETWEEN_BROKERS} configuration value when "
-        )
         is_other = between_brokers(config)[0] not in config.controller_names
-        _require(is_other, CONTROLLER_LISTENERS, f"{message}{ROLES}=controller'")
+        _require(is_other, CONTROLLER_LISTENERS, ServerRefusal.BETWEEN_CONTROLLERS())
 
 
 def _check_controller(config: ServerConfig) -> None:
     if CONTROLLER not in config.roles:
         return
-    node_id, voters, names = config.number(NODE_ID), parse_voters(config), config.controller_names
-    message = f"If {ROLES} contains the 'controller' role, the node id {node_id} must be included in the set of voters "
-    _require(not voters or node_id in voters, VOTERS, message + _shown_voters(config))
-    own, where = (
-        {one.name for one in listeners_of(config)},
-        f"values appearing in the '{LISTENERS}' configuration when ",
-    )
+    node_id, voters, names = config.number(NODE_ID), tuple(sorted(parse_voters(config))), config.controller_names
+    why = ServerRefusal.CONTROLLER_NO_VOTER(node=str(node_id), voters=voters)
+    _require(not voters or node_id in voters, VOTERS, why)
+    own = {one.name for one in listeners_of(config)}
     if config.rules.has_dynamic_quorum:
-        message = f"{CONTROLLER_LISTENERS} must contain at least one {where.replace('values', 'value', 1)}"
-        _require(
-            bool(advertised_to_controllers(config)),
-            CONTROLLER_LISTENERS,
-            f"{message}running the KRaft controller role",
-        )
-    message = f"{CONTROLLER_LISTENERS} must only contain {where}running the KRaft controller role"
-    _require(own.issuperset(names), CONTROLLER_LISTENERS, message)
+        has_one = bool(advertised_to_controllers(config))
+        _require(has_one, CONTROLLER_LISTENERS, ServerRefusal.LISTENS_NOWHERE())
+    _require(own.issuperset(names), CONTROLLER_LISTENERS, ServerRefusal.LISTENS_ELSEWHERE())
 
 
 def _check_broker(config: ServerConfig) -> None:
     if BROKER not in config.roles:
         return
     names, own = [one.name for one in advertised_of(config)], [one.name for one in listeners_of(config)]
-    message = "There must be at least one broker advertised listener. Perhaps all listeners appear in "
-    _require(bool(names), ADVERTISED, f"{message}{CONTROLLER_LISTENERS}?")
+    _require(bool(names), ADVERTISED, ServerRefusal.NO_BROKER_LISTENER())
     if not config.rules.has_dynamic_quorum and config.has(ADVERTISED):
-        message = (
-            f"The {ADVERTISED} config must not contain KRaft controller listeners from {CONTROLLER_LISTENERS} when "
-            f"{ROLES} contains the broker role because Kafka clients that send requests via advertised listeners do "
-            "not send requests to KRaft controllers -- they only send requests to KRaft brokers."
-        )
         is_free = all(one.name not in config.controller_names for one in listeners_of(config, ADVERTISED))
-        _require(is_free, ADVERTISED, message)
-    message = (
-        f"{BETWEEN_BROKERS} must be a listener name defined in {ADVERTISED}. The valid options based on currently "
-    )
-    message += f"configured listeners are {','.join(names)}"
-    _require(between_brokers(config)[0] in names, BETWEEN_BROKERS, message)
-    message = f"{ADVERTISED} listener names must be equal to or a subset of the ones defined in {LISTENERS}. Found "
-    message += f"{','.join(names)}. The valid options based on the current configuration are {','.join(own)}"
-    _require(set(names) <= set(own), ADVERTISED, message)
+        _require(is_free, ADVERTISED, ServerRefusal.ADVERTISES_CONTROLLER())
+    shown = ",".join(names)
+    _require(between_brokers(config)[0] in names, BETWEEN_BROKERS, ServerRefusal.BETWEEN_OTHERS(names=shown))
+    _require(set(names) <= set(own), ADVERTISED, ServerRefusal.ADVERTISES_MORE(names=shown, own=",".join(own)))
 
 
 def _check_addresses(config: ServerConfig) -> None:
@@ -407,8 +329,7 @@ def _check_addresses(config: ServerConfig) -> None:
         *advertised_of(config),
         *(advertised_to_controllers(config) if config.rules.has_dynamic_quorum else ()),
     ]
-    message = f"{ADVERTISED} cannot use the nonroutable meta-address {NO_ADDRESS}. Use a routable IP address."
-    _require(all(endpoint.host != NO_ADDRESS for endpoint in endpoints), ADVERTISED, message)
+    _require(all(endpoint.host != NO_ADDRESS for endpoint in endpoints), ADVERTISED, ServerRefusal.ADVERTISES_ALL())
 
 
 def _check_sasl(config: ServerConfig) -> None:
@@ -416,14 +337,13 @@ def _check_sasl(config: ServerConfig) -> None:
     if protocol.startswith("SASL_"):
         own = f"listener.name.{name.lower()}.{_MECHANISMS}"
         mechanisms = config.words(own) if config.has(own) else config.words(_MECHANISMS, "GSSAPI")
-        message = f"{_MECHANISM} must be included in {_MECHANISMS} when SASL is used for inter-broker communication"
-        _require(config.text(_MECHANISM, "GSSAPI") in mechanisms, _MECHANISM, message)
+        _require(config.text(_MECHANISM, "GSSAPI") in mechanisms, _MECHANISM, ServerRefusal.OTHER_MECHANISM())
 
 
 def _check_routable(config: ServerConfig) -> None:
     """KafkaRaftManager asks for the voters' addresses once more."""
     if any(address.host == NO_ADDRESS for address in parse_voters(config).values()):
-        raise SettingRefused(VOTERS, f"Host string ({NO_ADDRESS}) is not routeable")
+        raise SettingRefused(VOTERS, ServerRefusal.NO_ROUTE())
 
 
 def _check_classes(config: ServerConfig) -> None:
@@ -433,15 +353,14 @@ def _check_classes(config: ServerConfig) -> None:
     authorizer = config.text(_AUTHORIZER)
     if authorizer == _AUTHORIZER_OF_ZOOKEEPER and not (config.rules.has_zookeeper and config.has(ZOOKEEPER)):
         if config.rules.has_zookeeper:
-            message = 'Cannot invoke "String.indexOf(String)" because "connectString" is null'
-            raise SettingRefused(_AUTHORIZER, message, "NullPointerException")
+            raise SettingRefused(_AUTHORIZER, ServerRefusal.NO_ZOOKEEPER(), "NullPointerException")
         raise SettingRefused(_AUTHORIZER, authorizer, "ClassNotFoundException")
 
 
 def _check_sockets(config: ServerConfig) -> None:
     """What ends a process as it opens its listeners, before it loads a log: ServerSocket.setReceiveBufferSize."""
     if (size := config.number(_RECEIVE_BUFFER)) is not None and size <= 0 and size != _DEFAULT_OF_SYSTEM:
-        raise SettingRefused(_RECEIVE_BUFFER, "size cannot be 0 or negative", "IllegalArgumentException")
+        raise SettingRefused(_RECEIVE_BUFFER, ServerRefusal.NO_BUFFER(), "IllegalArgumentException")
 
 
 def find_foreign_classes(settings: Mapping[str, str]) -> list[str]:
@@ -457,9 +376,7 @@ def find_foreign_classes(settings: Mapping[str, str]) -> list[str]:
 def _check_texts(config: ServerConfig) -> None:
     """The validators of QuorumConfig and of levels (MetadataVersionValidator), which belong to the values."""
     if _is_old_level(config) is None:
-        level = config.text(_LEVEL)
-        message = f"Invalid value {level} for configuration {_LEVEL}: Version {level} is not a valid version"
-        raise SettingRefused(_LEVEL, message)
+        raise SettingRefused(_LEVEL, ServerRefusal.NO_LEVEL(level=config.text(_LEVEL)))
     parse_voters(config)
     parse_servers(config)
 

@@ -15,8 +15,10 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.json import decode
 
+from klogtool.broker.causes import ValueRefusal
 from klogtool.broker.config import provided_names
 from klogtool.broker.releases import RELEASES, Release, Rules
+from klogtool.causes import Reason, Text
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.java_double import java_double
 from klogtool.format.java_numbers import parse_java_int, parse_java_long, to_signed
@@ -53,7 +55,7 @@ class Definition(Struct, frozen=True, forbid_unknown_fields=True):
 class SettingRefused(KlogError):
     """A process ends at a setting. setting: its name."""
 
-    def __init__(self, setting: str, reason: str, kafka_class: str = "ConfigException") -> None:
+    def __init__(self, setting: str, reason: Text, kafka_class: str = "ConfigException") -> None:
         super().__init__(reason, kafka_class=kafka_class)
         self.setting = setting
 
@@ -103,7 +105,7 @@ def refused_values(settings: Mapping[str, str], rules: Rules) -> Iterator[Settin
             if name in known:
                 check_value(row, known[name], rules)
             elif row.required and ROLES in settings:
-                raise SettingRefused(name, f'Missing required configuration "{name}" which has no default value.')
+                raise SettingRefused(name, ValueRefusal.MISSING(name=name))
         except SettingRefused as refused:
             yield refused
 
@@ -114,7 +116,7 @@ def check_value(row: Definition, text: str, rules: Rules) -> None:
         _check_list(row, tuple(dict.fromkeys(listed({row.name: text}, row.name))), rules)
     elif row.type == "boolean":
         if text.strip().lower() not in ("true", "false"):
-            raise _invalid(row.name, text, "Expected value to be either true or false")
+            raise _invalid(row.name, text, ValueRefusal.NO_BOOLEAN())
     elif row.type == "string":
         _check_text(row, text.strip())
     elif row.type != "class":
@@ -132,7 +134,7 @@ def parse_number(row: Definition, text: str) -> Number:
             return number
     except Corrupt:
         pass
-    raise _invalid(row.name, text, f"Not a number of type {row.type.upper()}") from None
+    raise _invalid(row.name, text, ValueRefusal.NO_NUMBER(type=row.type.upper())) from None
 
 
 def _parse_double(text: str) -> float:
@@ -146,35 +148,35 @@ def _check_range(row: Definition, number: Number) -> None:
     """ConfigDef.Range."""
     shown = java_double(number) if isinstance(number, float) else str(number)
     if row.least is not None and number < row.least:
-        raise _invalid(row.name, shown, f"Value must be at least {row.least}")
+        raise _invalid(row.name, shown, ValueRefusal.TOO_LOW(least=str(row.least)))
     if row.most is not None and number > row.most:
-        raise _invalid(row.name, shown, f"Value must be no more than {row.most}")
+        raise _invalid(row.name, shown, ValueRefusal.TOO_HIGH(most=str(row.most)))
     if row.name == _GZIP_LEVEL and number not in _GZIP_LEVELS:
-        raise _invalid(row.name, shown, "Value must be between 1 and 9 or equal to -1")
+        raise _invalid(row.name, shown, ValueRefusal.NO_GZIP_LEVEL())
 
 
 def _check_text(row: Definition, text: str) -> None:
     """ConfigDef.ValidString, CaseInsensitiveValidString and NonEmptyString."""
     if row.not_empty and not text:
-        raise _invalid(row.name, text, "String must be non-empty")
+        raise _invalid(row.name, text, ValueRefusal.EMPTY())
     if row.words and (text.upper() if row.ignores_case else text) not in row.words:
-        how = " (case insensitive)" if row.ignores_case else ""
-        raise _invalid(row.name, text, f"String must be one of{how}: {', '.join(row.words)}")
+        cause = ValueRefusal.OTHER_WORD_OF_ANY_CASE if row.ignores_case else ValueRefusal.OTHER_WORD
+        raise _invalid(row.name, text, cause(words=row.words))
 
 
 def _check_list(row: Definition, words: tuple[str, ...], rules: Rules) -> None:
     """ConfigDef.ValidList, which looked at the words only until 4.1."""
     if row.not_empty and not words:
-        valid = f"[{', '.join(row.words)}]" if row.words else "any non-empty value"
-        raise SettingRefused(row.name, f"Configuration '{row.name}' must not be empty. Valid values include: {valid}")
+        valid = f"[{', '.join(row.words)}]" if row.words else ValueRefusal.ANY_WORD()
+        raise SettingRefused(row.name, ValueRefusal.EMPTY_LIST(name=row.name, valid=valid))
     for word in words:
         if rules.checks_lists and not word:
-            raise SettingRefused(row.name, f"Configuration '{row.name}' values must not be empty.")
+            raise SettingRefused(row.name, ValueRefusal.EMPTY_WORD(name=row.name))
         _check_text(row, word)
 
 
-def _invalid(name: str, value: str, why: str) -> SettingRefused:
-    return SettingRefused(name, f"Invalid value {value} for configuration {name}: {why}")
+def _invalid(name: str, value: str, why: Reason) -> SettingRefused:
+    return SettingRefused(name, ValueRefusal.INVALID(name=name, value=value, why=why))
 
 
 class NotKnown(Exception):  # no error: a check is left out
