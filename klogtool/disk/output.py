@@ -126,7 +126,7 @@ def check_place(output: str, source: str | None) -> None:
         raise KlogError(FileCause.NO_FOLDER(), path=parent)
     read = None if source is None else _with_slash(os.path.realpath(source))
     if read is not None and (_with_slash(place).startswith(read) or read.startswith(_with_slash(place))):
-        raise Refused(OutputRefusal.IN_SOURCE(source=source), path=output)
+        raise Refused(OutputRefusal.IN_SOURCE(source=str(source)), path=output)
     if any(map(is_partition_dir, _ancestors(place))):
         raise Refused(OutputRefusal.IN_PARTITION_DIR(), path=output)
     for log_dir in log_dirs_naming(output):

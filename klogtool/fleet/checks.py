@@ -58,7 +58,7 @@ def check_row(row: Any) -> None:
     if isinstance(row, BrokerFacts):
         check_log_dirs(row.log_dirs)
         paths = [log_dir.path for log_dir in row.log_dirs]
-        if (row.node_id or 0) < 0:
+        if row.node_id is not None and row.node_id < 0:
             raise Impossible(ImpossibleCause.NO_BROKER(broker=row.node_id))
         if row.metadata is not None and row.metadata.log_dir not in paths:
             log_dir = escaped(row.metadata.log_dir)

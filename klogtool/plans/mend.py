@@ -155,7 +155,7 @@ class _Folder:
             raise error.at_path(self._path(name)) from None
         key = TopicPartition(edit.topic, edit.partition)
         if offsets.get(key) == edit.offset:
-            raise Refused(MendRefusal.SAME_LINE(key=key), path=self._path(name))
+            raise Refused(MendRefusal.SAME_LINE(key=str(key)), path=self._path(name))
         if edit.offset is None:
             del offsets[key]
         else:

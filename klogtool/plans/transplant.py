@@ -290,7 +290,7 @@ def _recovered(
     gaps = find_gaps(log, terms.compaction)
     for gap in gaps:
         if gap.is_left_over:
-            why = TransplantRefusal.LEFT_OVER(name=gap.told_by, first=gap.first_offset, last=gap.last_offset)
+            why = TransplantRefusal.LEFT_OVER(name=str(gap.told_by), first=gap.first_offset, last=gap.last_offset)
             raise _damaged(path, why)
     _check_order(log, path)
     doubtful = [] if known.is_tiered else find_perhaps_missing(log, gaps, terms.compaction)
