@@ -14,8 +14,8 @@ from klogtool.causes import Cause, Text, some
 class FileCause(Cause):
     """What is wrong with a file or a folder that somebody named, or that is being read."""
 
-    NO_FOLDER, NO_LOG_DIR, NOT_A_FOLDER, SHORTER, NO_PARENT, NO_PLAIN_FILE, LINK, NO_DIR, CHANGED = some(9)
-    EXISTS, STDIN_CLOSED, NEEDS_DIR, NOT_BEHIND, OF_TWO_KINDS, NAME_ONE = some(6)
+    NO_FOLDER, NO_LOG_DIR, NO_PARTITION_DIR, NOT_A_FOLDER, SHORTER, NO_PARENT, NO_PLAIN_FILE, LINK = some(8)
+    NO_DIR, CHANGED, EXISTS, STDIN_CLOSED, NEEDS_DIR, NOT_BEHIND, OF_TWO_KINDS, NAME_ONE = some(8)
 
 
 class KlogError(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.exceptions import stop_at
-from klogtool.errors import KlogError
+from klogtool.errors import FileCause, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
@@ -76,7 +76,7 @@ def _error_of(path: str) -> KlogError | None:
         return error
     if isinstance(opened, LogDir):
         return None
-    raise KlogError("not a log dir", path=path)
+    raise KlogError(FileCause.NO_LOG_DIR(), path=path)
 
 
 def named_twice(path: str, first: str, paths: Sequence[str]) -> Ahead:

@@ -60,9 +60,8 @@ class FleetRefusal(Cause):
 class FramedRefusal(Cause):
     """Why a file is none of `fleet collect` or `fleet plan`."""
 
-    NO_BROKER, OTHER_FORMAT, NO_HEAD, OTHER_COMMAND, OTHER_SCHEMA, NO_END, LINES_MISSING, OTHER_SUM = some(8)
-    LONG_LINE, NO_NAME, IMPOSSIBLE_NAME, NO_JSON, MANY_EPOCHS, AT_LINE, NO_FLEET, TWICE, UNPLANNED_DIR = some(9)
-    NOT_OF = some(1)[0]
+    NO_BROKER, OTHER_FORMAT, NO_HEAD, OTHER_COMMAND, NO_END, LINES_MISSING, OTHER_SUM, LONG_LINE = some(8)
+    NO_NAME, IMPOSSIBLE_NAME, NO_JSON, MANY_EPOCHS, AT_LINE, NO_FLEET, TWICE, UNPLANNED_DIR, NOT_OF = some(9)
 
 
 class ImpossibleCause(Cause):

@@ -35,6 +35,7 @@ from klogtool.fleet.collected import (
 )
 from klogtool.json_rows import restored, row_line
 from klogtool.log.file import read_whole
+from klogtool.plans.causes import FieldCause
 
 MOST_BYTES = 1 << 30
 MOST_LINE_BYTES = 1 << 24
@@ -123,7 +124,7 @@ class FramedFiles:
         if head.get("command") != self._command:
             raise self.refused(path, FramedRefusal.OTHER_COMMAND(command=str(head.get("command"))[:64]))
         if head.get("schema") != SCHEMA:
-            raise self.refused(path, FramedRefusal.OTHER_SCHEMA(schema=str(head.get("schema"))[:64], known=SCHEMA))
+            raise self.refused(path, FieldCause.OTHER_SCHEMA(schema=str(head.get("schema"))[:64], known=SCHEMA))
         return str(head.get("version", ""))[:64]
 
     def _check_end(self, lines: Sequence[bytes], path: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from klogtool.errors import Changed, Corrupt
+from klogtool.errors import Corrupt, became_shorter
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import (
     CURRENT_MAGIC,
@@ -81,5 +81,5 @@ class FrameReader:
             self._next_bytes = min(2 * self._next_bytes, CHUNK_BYTES)
             if len(self._chunk) < min(size, self.file.size - position):
                 at = position + len(self._chunk)
-                raise Changed("the file became shorter while it was read", path=self.file.path, position=at)
+                raise became_shorter(self.file.path, at)
         return self._chunk

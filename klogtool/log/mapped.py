@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool import kernels
-from klogtool.errors import Changed
+from klogtool.errors import became_shorter
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, Reads, Window, walk_windows
 
@@ -88,4 +88,4 @@ def walk_header_windows(file: LogFile, *, start: int = 0, end: int | None = None
             yield window
             reads.give_back(window.data)
             if reads.hit:
-                raise Changed("the file became shorter while it was read", path=file.path, position=window.base)
+                raise became_shorter(file.path, window.base)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from klogtool import kernels
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import KlogError, became_shorter
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.batch_proof import EntryFacts, Judged, batch_of, judge_batch, judge_message, message_of, recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop, find_frame
@@ -64,9 +64,7 @@ class Probe:
         size = max(0, min(size, self.end - position))
         data = self.file.read(position, size)
         if len(data) < size:
-            raise Changed(
-                "the file became shorter while it was read", path=self.file.path, position=position + len(data)
-            )
+            raise became_shorter(self.file.path, position + len(data))
         return data
 
     def head(self, position: int) -> bytes:

@@ -191,8 +191,8 @@ class NotACopyCause(Cause):
 class TransplantRefusal(Cause):
     """Why a partition or a log dir cannot be adopted as it is."""
 
-    NO_PARTITION_DIR, OPEN_TRANSACTIONS, NO_METADATA, NO_NAME, NAME_REFUSED, OTHER_NAME, OF_ITS_CLUSTER = some(7)
-    NO_LOG_DIR, NO_NODE, SAME_CLUSTER, DAMAGED, LEFT_OVER = some(5)
+    OPEN_TRANSACTIONS, NO_METADATA, NO_NAME, NAME_REFUSED, OTHER_NAME, OF_ITS_CLUSTER, NO_LOG_DIR = some(7)
+    NO_NODE, SAME_CLUSTER, DAMAGED, LEFT_OVER = some(4)
 
 
 class FieldCause(Cause):

@@ -159,7 +159,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         yield from _walk_log_dir_plans(path, question, question.cluster_id)
         return
     if not isinstance(open_path(path), Partition):
-        raise KlogError(TransplantRefusal.NO_PARTITION_DIR(), path=path)
+        raise KlogError(FileCause.NO_PARTITION_DIR(), path=path)
     topic, number = _new_name(path, question)
     beside = Checkpoints.beside(path)
     topic_id, by = _topic_id(path, topic, question, beside.log_dir if question.in_place else None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from klogtool.errors import KlogError
+from klogtool.errors import FileCause, KlogError
 from klogtool.log.log_end import find_log_end
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -49,7 +49,7 @@ def read_local(log_dirs: Sequence[str]) -> LocalLogs:
     logs = LocalLogs({}, {})
     for path in log_dirs:
         if not isinstance(open_path(path), LogDir):
-            raise KlogError("not a log dir", path=path)
+            raise KlogError(FileCause.NO_LOG_DIR(), path=path)
         for one in _walk_logs(LogDir(path)):
             place = logs.by_name if one.topic_id is None else logs.by_id
             key = (one.topic if one.topic_id is None else one.topic_id, one.partition)

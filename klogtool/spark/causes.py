@@ -30,9 +30,9 @@ class WriteCause(Cause):
 class LogCause(Cause):
     """What is wrong with what a job reads or adds to, and what a task leaves alone."""
 
-    NO_PARTITION_DIR, FOUND_TWICE, TWO_TOPICS, NOT_NAMED, NO_LOG_DIR, NOT_A_LOG_DIR, ENCRYPTED, NO_JSON = some(8)
+    NO_PARTITION_DIR, FOUND_TWICE, TWO_TOPICS, NOT_NAMED, NO_LOG_DIR, ENCRYPTED, NO_JSON = some(7)
     BEGINS_LATER, ENDS_EARLIER, CHANGED, ASTRAY, BACKWARD, OUT_OF_ORDER, WRONG_CRC = some(7)
-    NO_PARTITION, TOPIC_NOT_CHOSEN, ELSEWHERE, ONE_TASK = some(4)
+    TOPIC_NOT_CHOSEN, ELSEWHERE, ONE_TASK = some(3)
 
 
 class StreamCause(Cause):

@@ -20,7 +20,7 @@ from klogtool.broker.cleaning.shares import clean_in_shares
 from klogtool.causes import Text
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.output import NewFolder
-from klogtool.errors import Changed, KlogError, Refused
+from klogtool.errors import Changed, FileCause, KlogError, Refused
 from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
@@ -75,7 +75,7 @@ class Compacted(Struct, frozen=True):
 def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolder]:
     """Return all folders of a log dir. Raises KlogError if it is not one, and if a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
-        raise KlogError(LogCause.NOT_A_LOG_DIR(), path=log_dir)
+        raise KlogError(FileCause.NO_LOG_DIR(), path=log_dir)
     checkpoints = Checkpoints.of(log_dir)
     folders = {}
     for name, _, skipped in walk_partition_dirs(log_dir):
@@ -85,7 +85,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
         others = [entry.name for entry in entries if entry.is_dir() and entry.name not in folders]
     return [
         *folders.values(),
-        *(CompactedFolder(log_dir, name, str(LogCause.NO_PARTITION()), is_partition=False) for name in others),
+        *(CompactedFolder(log_dir, name, str(FileCause.NO_PARTITION_DIR()), is_partition=False) for name in others),
     ]
 
 

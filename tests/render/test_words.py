@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import pathlib
 import pickle
 import string
@@ -36,6 +37,16 @@ def test_each_cause_has_a_sentence() -> None:
     in_few_words = {one for one in said if one[0] == "WhyNoVoter"}  # of seats: the same causes as ElectionCause
     assert {cause for _, cause in in_few_words} <= {cause.name for cause in FLOORS["ElectionCause"]}
     assert said - in_few_words == {(name, cause.name) for name, kind in FLOORS.items() for cause in kind}
+
+
+def test_no_name_stands_twice() -> None:
+    """JSON takes the last of two, and says nothing."""
+
+    def named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        assert len(dict(pairs)) == len(pairs), [name for name, _ in pairs]
+        return dict(pairs)
+
+    json.loads((ROOT / "render/words.json").read_text(encoding="utf-8"), object_pairs_hook=named_once)
 
 
 def test_a_reason_has_what_its_sentence_names() -> None:
