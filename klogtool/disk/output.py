@@ -222,14 +222,14 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
             for entry in listed:
                 name = os.path.join(folder, entry.name)
                 if is_folder(entry):
-                    _check_no_loop(source, entry)
+                    _check_no_loop(entry)
                     folders.append(name)
                 elif is_file(entry):
                     files[name] = file_on_disk(entry.path, entry.stat())
     return files, folders[1:]
 
 
-def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
+def _check_no_loop(entry: os.DirEntry[str]) -> None:
     around = _with_slash(os.path.realpath(entry.path))
     if entry.is_symlink() and _with_slash(os.path.realpath(os.path.dirname(entry.path))).startswith(around):
         raise Refused(OutputRefusal.ENDLESS_LINK(), path=entry.path)

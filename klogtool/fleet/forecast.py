@@ -277,7 +277,7 @@ def _forecast(
     ends = [foreseen.end_of(own[node_id]) if node_id in own else 0 for node_id in here]
     losses = (
         *_of_leaders(choice, own, here, foreseen),
-        *_of_histories(choice, known, own, here),
+        *_of_histories(choice, known, own),
         *_gone(choice, known, own, may_lead, brokers),
     )
     is_empty = choice.best is None
@@ -371,9 +371,7 @@ def _ms(best: PlacedCopy, rival: PlacedCopy) -> int | None:
     return None if newest is None or older is None else max(0, newest - older)
 
 
-def _of_histories(
-    choice: Choice, known: PartitionFacts, own: Mapping[int, PlacedCopy], may_lead: Collection[int]
-) -> Iterator[PartitionLoss]:
+def _of_histories(choice: Choice, known: PartitionFacts, own: Mapping[int, PlacedCopy]) -> Iterator[PartitionLoss]:
     for span in choice.only_elsewhere:
         witness = own.get(span.node_id)
         folder = None if witness is None else witness.copy.folder
