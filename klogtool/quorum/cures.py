@@ -49,9 +49,19 @@ def _for_safety(election: Election) -> Iterator[Text]:
     best = next(seat for seat in election.seats if seat.controller.path == election.best)
     path = election.best
     if best.is_voter is False and best.why_not in NO_CONTROLLERS:
-        path = next((seat.controller.path for seat in election.seats if seat.is_voter), "LOGDIR")
+        path = _who_gets_it(election)
         yield QuorumCure.TAKE_COPY(source=election.best, path=path, folder=CLUSTER_METADATA_DIR)
     yield QuorumCure.MAJORITY_FIRST(path=path, others=election.majority - 1)
+
+
+def _who_gets_it(election: Election) -> str:
+    """Return the log dir of a voter that no other node takes for the leader: one that led, and gets a copy without
+    quorum-state, has forgotten that, and ends when the others tell it."""
+    states = [(seat.controller.node_id, seat.controller.quorum_state) for seat in election.seats]
+    leaders = {state.leader_id for node, state in states if state is not None and state.leader_id != node}
+    voters = [seat.controller for seat in election.seats if seat.is_voter]
+    voters.sort(key=lambda controller: controller.node_id in leaders)
+    return voters[0].path if voters else "LOGDIR"
 
 
 def _meta(seat: Seat) -> str:

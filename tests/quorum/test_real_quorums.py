@@ -459,10 +459,14 @@ def test_a_broker_has_the_best_copy_and_a_voter_gets_it(version: str, tmp_path: 
     told = run_here(["quorum", *disks, "--kafka", version, "--json"], tmp_path)
     row = json.loads(told.out.splitlines()[-1])
     assert (row["most_complete"], len(row["would_be_lost"]), row["would_be_lost_records"]) == (str(broker), 1, 1)
-    (take,) = (line for line in row["cures"] if line.startswith("mv "))
-    subprocess.run(["bash", "-c", take], check=True)
-    assert any("with 1 of the other voters; once it leads, start the rest" in line for line in row["cures"])
-    assert nodes.run([1, 2]).leader == 1
+    for line in (line for line in row["cures"] if line.startswith(("rm ", "mv "))):
+        subprocess.run(["bash", "-c", line], check=True)
+    (first,) = (line for line in row["cures"] if "with 1 of the other voters; once it leads, start the rest" in line)
+    (node,) = (node for node in nodes.ports if f"the controller of {nodes.disk(node)} " in first)
+    for other in nodes.ports:
+        state = nodes.metadata(other) / "quorum-state"
+        assert not state.exists() or json.loads(state.read_bytes())["leaderId"] != node
+    assert nodes.run([node, min(set(nodes.ports) - {node})]).leader == node
     assert nodes.run([1, 2, 3]).leader is not None
     assert "orders" in read_cluster_metadata(str(nodes.metadata(1))).topic_ids
 
