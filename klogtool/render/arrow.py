@@ -49,14 +49,6 @@ class NamedLog(Struct, frozen=True):
     partition: int | None = None
 
 
-class Skipped(Corrupt):
-    """Bytes of a log that are not a batch, before the next one. size: how many."""
-
-    def __init__(self, position: int, size: int) -> None:
-        super().__init__(f"{size} bytes are not a batch: skipped", position=position)
-        self.size = size
-
-
 class Tally(Struct):
     """What was found so far, in one file or several.
 
@@ -223,7 +215,7 @@ def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int 
     """Return the position of the next entry after bytes that are not an entry; None if there is none."""
     result = find_batch_behind(extract.file, position, end=extract.end)
     if result is not None:
-        skipped = Skipped(position, result - position)
+        skipped = Corrupt(f"{result - position} bytes are not a batch: skipped", position=position)
         _damage(skipped.at_path(extract.file.path), on_damage)
     return result
 

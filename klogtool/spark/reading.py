@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import from_text
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
-from klogtool.render.arrow import LogPart, RecordQuery, Skipped, Tally, schema, walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
@@ -26,6 +27,7 @@ from klogtool.spark.causes import LogCause
 from klogtool.spark.filters import Bounds
 from klogtool.spark.head_columns import walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
+from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
@@ -150,24 +152,33 @@ def _share(one: SegmentRange, other: SegmentRange) -> bool:
 
 
 class LeftOutCount:
-    """Counts the places where a split is not read, up to a limit."""
+    """Counts the places where a split is not read, up to a limit. is_damaged: whether something was found since then.
+
+    They are those of the table `left_out`: a part with damage is read once more, since a batch may have several faults.
+    """
 
     def __init__(self, most: int | None) -> None:
-        self._most, self._count = most, 0
-
-    def add(self, places: int, error: KlogError) -> None:
-        """Count places. Raises the error if there are too many of them."""
-        self._count += places
-        if self._most is not None and self._count > self._most:
-            raise error
+        self._most, self._count, self.is_damaged = most, 0, False
 
     def tell(self, error: KlogError) -> None:
-        """Count and log an error; what could be read although it is damaged does not count."""
+        """Log an error; what could be read although it is damaged is not left out."""
         if isinstance(error, SetRight):
             log_mended(error)
             return
         log_warning(f"left out: {error}")
-        self.add(int(not isinstance(error, Skipped)), error)
+        self.is_damaged = True
+
+    def count(self, part: SegmentRange, task: Task) -> None:
+        """Count the places of a part that was read. Raises Corrupt if there are too many."""
+        if self._most is None or not self.is_damaged:
+            return
+        self.is_damaged = False
+        first, last = _offsets_of(part, task.bounds)
+        wanted = replace(part, first_offset=first, last_offset=last)
+        for unread in walk_left_out(wanted, drops_malformed=task.mode == "DROPMALFORMED"):
+            self._count += 1
+            if self._count > self._most:
+                raise Corrupt(from_text(unread.reason), path=unread.path, position=unread.start)
 
 
 class _Reader:
@@ -193,6 +204,8 @@ class _Reader:
                 self._judge(file, part)
                 if self._task.is_strict:
                     self._judge_next(file, part)
+            if not part.is_flank:
+                self._left_out.count(part, self._task)
         if self._maker is not None:
             for batch in self._maker.rest().items:
                 yield self._left(batch)
@@ -223,9 +236,10 @@ class _Reader:
         self._judge_offsets(file, part)
         if self._tally.invalid == self._invalid:
             return
-        more, self._invalid = self._tally.invalid - self._invalid, self._tally.invalid
+        self._invalid = self._tally.invalid
         if part.is_flank and not self._task.is_strict:
             return
+        self._left_out.is_damaged = True
         path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt(LogCause.WRONG_CRC(), path=path, position=position)
         if self._task.is_strict:
@@ -233,7 +247,6 @@ class _Reader:
             return
         if self._task.mode == "DROPMALFORMED":
             log_warning(f"left out: {error}")
-            self._left_out.add(more, error)
         else:
             log_warning(f"read as far as possible: {error}")
 
@@ -251,9 +264,7 @@ class _Reader:
                 fail(file, part, Corrupt(why, path=place[0], position=place[1]))
         elif more and not part.is_flank:
             path, position = tally.first_astray or (file.path, None)
-            error = Corrupt(LogCause.ASTRAY(), path=path, position=position)
-            log_warning(f"left out: {error}")
-            self._left_out.add(more, error)
+            self._left_out.tell(Corrupt(LogCause.ASTRAY(), path=path, position=position))
 
     def _judge_next(self, file: LogFile, part: SegmentRange) -> None:
         """Raise an error if the batch behind a range does not continue it: nobody else compares the two."""
@@ -288,10 +299,14 @@ class _Reader:
 
 
 def _selection(part: SegmentRange, bounds: Bounds) -> Selection | None:
-    first, last = max(part.first_offset, bounds.offsets[0]), min(part.last_offset, bounds.offsets[1])
+    first, last = _offsets_of(part, bounds)
     if (first, last, bounds.timestamps, bounds.key) == (SMALLEST, LARGEST, (SMALLEST, LARGEST), None):
         return None
     return Selection((first, last), bounds.timestamps, key=bounds.key)
+
+
+def _offsets_of(part: SegmentRange, bounds: Bounds) -> tuple[int, int]:
+    return max(part.first_offset, bounds.offsets[0]), min(part.last_offset, bounds.offsets[1])
 
 
 def _ignore(_: KlogError) -> None:

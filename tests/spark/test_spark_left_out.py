@@ -91,6 +91,59 @@ def test_a_task_may_leave_out_so_many_places(log: pathlib.Path) -> None:
         read(log, mode="DROPMALFORMED", failOnLeftOut=2)
 
 
+def fails(log: pathlib.Path, **options: Any) -> bool:
+    try:
+        read(log, **options)
+    except KlogError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("wound", ["another offset", "no record"])
+def test_a_batch_with_two_faults_is_one_place(log: pathlib.Path, wound: str) -> None:
+    middle = log / name_of(60, "log")
+    if wound == "another offset":
+        overwrite(middle, 4 * SIZE, (500).to_bytes(8, "big"))
+        flip_bit(middle, 5 * SIZE - 3)
+    else:
+        overwrite(middle, 5 * SIZE - 1, b"\x77")  # the number of headers
+    assert len(left_out(log, mode="DROPMALFORMED")) == 1
+    assert not fails(log, mode="DROPMALFORMED", failOnLeftOut=1)
+    assert fails(log, mode="DROPMALFORMED", failOnLeftOut=0)
+
+
+def test_a_batch_with_a_false_length_is_a_place(log: pathlib.Path) -> None:
+    """Of a log that may still grow: the length leads beyond its end, as that of a batch that is being written."""
+    last = log / name_of(100, "log")
+    overwrite(last, 10 * SIZE + 8, (1 << 20).to_bytes(4, "big"))
+    flip_bit(last, 11 * SIZE - 3)
+    assert len(left_out(log)) == 1
+    assert fails(log, mode="PERMISSIVE", failOnLeftOut=0)
+
+
+@pytest.mark.some(40)
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_the_places_that_fail_a_query_are_those_of_the_table(log: pathlib.Path, mode: str, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(chance.randint(1, 6)):
+        file = chance.choice(sorted(log.glob("*.log")))
+        batch = chance.randrange(file.stat().st_size // SIZE) * SIZE
+        match chance.randrange(4):
+            case 0:
+                flip_bit(file, batch + SIZE - 3)
+            case 1:
+                overwrite(file, batch, chance.randrange(300).to_bytes(8, "big"))
+            case 2:
+                overwrite(file, batch + SIZE - 1, b"\x77")
+            case _:
+                some_byte = chance.randrange(file.stat().st_size - 300)
+                overwrite(file, some_byte, chance.randbytes(chance.choice((1, 9, 90))))
+    places = len(left_out(log, mode=mode))
+    assert not fails(log, mode=mode, failOnLeftOut=places)
+    assert places == 0 or fails(log, mode=mode, failOnLeftOut=places - 1)
+
+
 def test_what_makes_no_sense_is_refused(log: pathlib.Path) -> None:
     for options in ({"failOnLeftOut": 1}, {"failOnLeftOut": 1, "table": "batches"}, {"failOnLeftOut": -1}):
         with pytest.raises(Refused):
