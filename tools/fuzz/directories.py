@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Whole damaged log dirs through every command that reads or plans, in this process.
 
-    directories.py [--seconds N] [--inputs N] [--corpus DIR]     look for inputs that something is wrong with
-    directories.py INPUT...                                      ask these again, and say what they are
+    directories.py [--seconds N] [--inputs N] [--corpus DIR] [--add PAGE]   look for inputs that something is wrong with
+    directories.py INPUT...                                                 ask these again, and say what they are
 
 An input's bytes decide which directory, which wounds, and what is asked (see trees.py, dir_questions.py, work.py).
 atheris changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are
 random, and that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something
 written, more than 512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
+A new corpus begins with directories.corpus; --add keeps some of it there, and adds to the sums of docs/fuzzing.md.
 Every 100,000 inputs have a process of their own: of each input in its corpus libFuzzer keeps ever more.
 """
 
@@ -45,6 +46,7 @@ STUCK_S = 100  # of the clock, waiting for a FIFO perhaps
 LONGEST_S = 100  # of the processor, in compiled code that no signal ends
 LONGEST_INPUT = 256
 SEEDS = 200
+KEPT, MOST_KEPT = FUZZ / "directories.corpus", 500  # the shortest, a line of hex for each
 TOLD_EACH = 20_000
 ROUND = 100_000
 
@@ -62,6 +64,7 @@ def instrumented() -> Iterator[None]:
 with instrumented():
     from choices import Choices
     from dir_questions import Place, ask
+    from sums import add, add_option
     from trees import Tree, Workplace, scenarios, wound
 
 
@@ -72,8 +75,11 @@ class Late(BaseException):
 class Fuzzing:
     """The target, what it found, and how much it has done."""
 
-    def __init__(self, folder: pathlib.Path, *, inputs: float, seconds: float) -> None:
+    def __init__(
+        self, folder: pathlib.Path, *, inputs: float, seconds: float, page: pathlib.Path | None = None
+    ) -> None:
         self._folder, self._inputs, self._until = folder, inputs, time.monotonic() + seconds
+        self._page = page
         self._scenarios = scenarios()
         self._last = folder / "input"
         self._workplaces: dict[int, Workplace] = {}
@@ -139,6 +145,7 @@ class Fuzzing:
     def end(self) -> None:
         """Say how it went, and leave: libFuzzer has no other end."""
         self.tell()
+        add(self._page, "directories.py", inputs=self._done, found=len(self.found))
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(bool(self.found))
 
@@ -239,8 +246,10 @@ def fuzz(fuzzing: Fuzzing, corpus: pathlib.Path, seed: int) -> None:
         while True:
             fuzzing.target(rng.randbytes(rng.choice((16, 32, 64, 128))))
     corpus.mkdir(parents=True, exist_ok=True)
-    for n in range(0 if any(corpus.iterdir()) else SEEDS):
-        (corpus / f"seed-{n}").write_bytes(rng.randbytes(rng.choice((16, 32, 64, 128))))
+    if not any(corpus.iterdir()):
+        drawn = [rng.randbytes(rng.choice((16, 32, 64, 128))) for _ in range(SEEDS)]
+        for n, data in enumerate([*map(bytes.fromhex, KEPT.read_text(encoding="ascii").split()), *drawn]):
+            (corpus / f"seed-{n}").write_bytes(data)
     options = [f"-seed={seed % 2**31}", f"-max_len={LONGEST_INPUT}", "-len_control=0", "-rss_limit_mb=0"]
     options += ["-timeout=0", "-detect_leaks=0", f"-artifact_prefix={WORK}/", "-print_final_stats=0", "-verbosity=0"]
     atheris.Setup([sys.argv[0], *options, os.fspath(corpus)], fuzzing.target, internal_libfuzzer=True)
@@ -255,9 +264,16 @@ def fuzz_in_rounds(options: argparse.Namespace) -> int:
         command = [sys.executable, __file__, "--inputs", str(inputs), "--round", str(inputs)]
         command += ["--seconds", str(until - time.monotonic())]
         command += ["--seed", str(options.seed + int(done)), "--corpus", options.corpus]
+        command += [] if options.add is None else ["--add", options.add]
         status |= subprocess.run(command, check=False).returncode
         done += inputs
     return status
+
+
+def keep(corpus: pathlib.Path) -> None:
+    """Write the shortest inputs of a corpus, which no other one of it replaces, into the file that git has."""
+    found = sorted({path.read_bytes() for path in corpus.iterdir()}, key=lambda data: (len(data), data))
+    KEPT.write_text("".join(f"{data.hex()}\n" for data in found[:MOST_KEPT]), encoding="ascii")
 
 
 def ask_again(fuzzing: Fuzzing, paths: list[pathlib.Path]) -> None:
@@ -278,15 +294,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--round", type=float, default=ROUND, help="inputs that a process sees")
     parser.add_argument("--corpus", type=pathlib.Path, default=WORK / "corpus", help="kept from run to run")
+    add_option(parser)
     options = parser.parse_args()
     if options.inputs > options.round and not options.paths:
-        sys.exit(fuzz_in_rounds(options))
+        status = fuzz_in_rounds(options)
+        if options.add is not None and options.corpus.is_dir():
+            keep(options.corpus)
+        sys.exit(status)
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     WORK.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="klogtool-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     try:
-        fuzzing = Fuzzing(pathlib.Path(folder), inputs=options.inputs, seconds=options.seconds)
+        fuzzing = Fuzzing(pathlib.Path(folder), inputs=options.inputs, seconds=options.seconds, page=options.add)
         if options.paths:
             watch_signals()
             ask_again(fuzzing, options.paths)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 from dumps import DUMPS
+from sums import add, add_option
 
 from klogtool import kernels
 
@@ -131,9 +132,11 @@ def main() -> None:
         "--first", type=int, default=0, help="begin with this one: `--first N --inputs 1` asks it again"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    add_option(parser)
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, late)
     done, findings = run(options.seed, options.first, options.inputs, options.seconds, kernels.native)
+    add(options.add, "dump_log.py", inputs=done, found=findings)
     print(f"{done} damaged files through dump-log, seed {options.seed}: {findings or 'nothing'} found")
     sys.exit(findings > 0)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Damaged inputs through the kernels: `kernels.py [--seconds N | --inputs N] [--seed S]`.
+"""Damaged inputs through the kernels: `kernels.py [--seconds N | --inputs N] [--seed S] [--corpus FILE] [--add PAGE]`.
 
-Meant to run under ASan and UBSan (sanitize.sh). Each input and each output lies in a malloc block of its exact size:
-in Python's own arenas the sanitizer would not see a byte too far. What has a simple counterpart in klogtool/format is
-compared with it; the text of dumps is compared in dump_log.py.
+Meant to run under ASan and UBSan (sanitize.sh), where coverage leads it (led.py); `--again NUMBERS` tries one input
+again. Each input and each output lies in a malloc block of its exact size: in Python's own arenas the sanitizer would
+not see a byte too far. What has a simple counterpart in klogtool/format is compared with it; the text of dumps is
+compared in dump_log.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import ctypes
 import io
 import json
+import pathlib
 import random
 import sys
 import time
@@ -25,6 +27,8 @@ from unittest.mock import patch
 
 import fastavro
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
+from led import Led, Numbers, Ways, read_corpus, write_corpus
+from sums import add, add_option
 
 from klogtool import kernels
 from klogtool.broker.draft import Draft
@@ -202,9 +206,6 @@ def draft_of(data: bytes) -> Draft:
 
 def try_recover(rng: random.Random, data: bytes) -> None:
     """A segment under recovery: indexes, epochs, producers, transactions, cut, error."""
-    if rng.random() < 0.7:
-        data = recovery_log(rng, rng.choice((1, 5, 60, 200)))
-        data = wounded(rng, data) if rng.random() < 0.5 else damaged(rng, data, healed=True)
     config, seed, jobs = drawn_config(rng), str(rng.random()), rng.choice((1, 2))
     spans = patch.object(mapped_windows, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
     with spans, patch.object(mapped_windows, "Reads", ExactReads):
@@ -214,9 +215,6 @@ def try_recover(rng: random.Random, data: bytes) -> None:
 
 def try_replay(rng: random.Random, data: bytes) -> None:
     """Producers and transactions."""
-    if rng.random() < 0.7:
-        log = recovery_log(rng, rng.choice((1, 5, 60, 200)))
-        data = wounded(rng, log) if rng.random() < 0.5 else damaged(rng, log, healed=True)
     cut = rng.choice((len(data), rng.randrange(len(data) + 1)))
     marks = [BASE_OFFSET + rng.randrange(300) for _ in range(rng.randrange(3))]
     start = rng.choice((0, BASE_OFFSET + 20))
@@ -442,31 +440,65 @@ TARGETS: tuple[Target, ...] = (
 )
 
 
-def chosen_log(rng: random.Random, found: list[bytes], worst: list[bytes]) -> bytes:
-    """What a broker wrote, or what asks the most of a kernel, mostly damaged."""
-    kind = rng.random()
-    if kind < 0.2:
-        return drawn_case(rng)
-    data = rng.choice(found) if kind < 0.7 else drawn_case(rng) if kind < 0.9 else rng.choice(worst)
-    return damaged(rng, data, healed=rng.random() < 0.5)
+NO_BATCHES: tuple[Target, ...] = (try_checksums, try_inflate, try_avro)  # as many go through these as do by chance
+OF_RECOVERY: tuple[Target, ...] = (try_recover, try_replay)
 
 
-def run(seed: int, inputs: int, seconds: float) -> int:
-    """How many inputs went through; the last one can be had again by its seed."""
-    found = [data for _, data in seeds((".log", ".checkpoint"))]
-    worst = list(worst_cases().values())
-    until = time.monotonic() + seconds
-    for n in range(inputs):
-        if time.monotonic() > until:
-            return n
-        rng = random.Random(f"{seed}-{n}")
-        data = chosen_log(rng, found, worst)
-        try:
-            rng.choice(TARGETS)(rng, data)
-        except BaseException:
-            print(f"kernels.py: input {n} of seed {seed}", file=sys.stderr)
-            raise
-    return inputs
+class Logs:
+    """What inputs are made of: what a broker wrote, what asks the most of a kernel, and logs of many batches."""
+
+    def __init__(self) -> None:
+        self._found = [data for _, data in seeds((".log", ".checkpoint"))]
+        self._worst = list(worst_cases().values())
+
+    def made(self, numbers: Numbers) -> tuple[Target, random.Random, bytes]:
+        """Return what an input is tried with, the chance of that, and its bytes, mostly damaged."""
+        rng = random.Random(str(numbers[0]))
+        target = rng.choice(TARGETS)
+        data = self._drawn(rng, target)
+        for number in numbers[1:]:
+            more = random.Random(str(number))
+            data = damaged(more, data, healed=more.random() < 0.7)
+        return target, random.Random(str(numbers)), data
+
+    def _drawn(self, rng: random.Random, target: Target) -> bytes:
+        kind = rng.random()
+        if target in OF_RECOVERY and rng.random() < 0.7:
+            log = recovery_log(rng, rng.choice((1, 5, 60, 200)))
+            return wounded(rng, log) if kind < 0.5 else damaged(rng, log, healed=True)
+        if kind < 0.2:
+            return drawn_case(rng)
+        data = rng.choice(self._found) if kind < 0.7 else drawn_case(rng) if kind < 0.9 else rng.choice(self._worst)
+        return damaged(rng, data, healed=rng.random() < 0.5)
+
+
+def run(led: Led, inputs: int, seconds: float) -> tuple[int, int]:
+    """How many inputs went through, and how many whole batches were in those of which a kernel reads batches."""
+    logs, until, batches = Logs(), time.monotonic() + seconds, 0
+    for n, numbers in enumerate(led.walk()):
+        if n == inputs or time.monotonic() > until:
+            return n, batches
+        batches += try_one(logs, numbers)
+    raise AssertionError("inputs have an end")
+
+
+def try_one(logs: Logs, numbers: Numbers) -> int:
+    """Try an input. Return how many batches a kernel reads there."""
+    target, rng, data = logs.made(numbers)
+    try:
+        target(rng, data)
+    except BaseException:
+        print(f"kernels.py --again {' '.join(map(str, numbers))}", file=sys.stderr)
+        raise
+    return 0 if target in NO_BATCHES else sum(1 for _ in frames_of(data))
+
+
+def ways_of_kernels() -> Ways | None:
+    """Where the kernels tell no ways, inputs are of chance."""
+    try:
+        return Ways(kernels.native.__file__)
+    except ValueError:
+        return None
 
 
 def main() -> None:
@@ -474,11 +506,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--inputs", type=int, default=10**9)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--corpus", type=pathlib.Path, help="read first, and written at the end")
+    parser.add_argument("--again", type=int, nargs="+", metavar="NUMBER", help="try this input alone")
+    add_option(parser)
     options = parser.parse_args()
     if not kernels.is_built():
         raise SystemExit("kernels.py: the extension is not built")
-    done = run(options.seed, options.inputs, options.seconds)
-    print(f"{done} damaged inputs through {kernels.native.__file__}, seed {options.seed}: nothing found")
+    if options.again:
+        try_one(Logs(), tuple(options.again))
+        return
+    ways = ways_of_kernels()
+    led = Led(ways, options.seed, read_corpus(options.corpus) if options.corpus else ())
+    done, batches = run(led, options.inputs, options.seconds)
+    add(options.add, "kernels.py", inputs=done, batches=batches)
+    how = "of chance" if ways is None else f"led by coverage ({len(led.kept)} kept, {led.count:,} ways)"
+    print(f"{done:,} damaged inputs {how}, {batches:,} batches, seed {options.seed}: nothing found")
+    print(f"through {kernels.native.__file__}")
+    if options.corpus and ways is not None:
+        write_corpus(options.corpus, led.kept)
 
 
 if __name__ == "__main__":

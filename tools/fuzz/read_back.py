@@ -26,6 +26,7 @@ from collections import Counter
 from damaged import damaged  # first: it makes the modules of tests/ known
 from read_back_files import KINDS, Asked, Kind
 from read_back_values import mutated
+from sums import add, add_option
 
 from running import Done, run_here  # isort: skip
 
@@ -171,10 +172,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--kind", action="append", choices=[kind.name for kind in KINDS], help="repeatable")
     parser.add_argument("--keep", type=pathlib.Path, help="a new folder for the files of the first one that is found")
+    add_option(parser)
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, late)
     kinds = [kind for kind in KINDS if not options.kind or kind.name in options.kind]
-    until, findings, number = time.monotonic() + options.seconds, Counter[str](), options.first
+    until, findings, count = time.monotonic() + options.seconds, Counter[str](), 0
     folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     try:
         boxes = {kind.name: Box(kind, folder / str(n)) for n, kind in enumerate(kinds)}
@@ -184,6 +186,7 @@ def main() -> None:
             rng = random.Random(f"{options.seed}-{number}")
             box = boxes[rng.choice(kinds).name]
             asked, wrong = one(rng, box)
+            count += 1
             if wrong:
                 findings[box.kind.name] += 1
                 print(f"input {number} of seed {options.seed}, {box.kind.name}: {asked}\n  {wrong}", flush=True)
@@ -193,11 +196,11 @@ def main() -> None:
             box.put_back()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    count = number - options.first + 1
     for kind in kinds:
         statuses = ", ".join(f"{STATUS_COUNTS[kind.name, status]:,} status {status}" for status in (*STATUSES, DIED))
         print(f"  {kind.name}: {statuses}; {findings[kind.name]} found")
     total = findings.total()
+    add(options.add, "read_back.py", inputs=count, found=total)
     print(f"{count:,} hostile files, seed {options.seed}: {total or 'nothing'} found; peak {peak_bytes() >> 20} MB")
     sys.exit(total > 0)
 

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from damaged import EXTREMES, FIXTURES, damaged  # first: it makes the modules of tests/ known
+from sums import add, add_option
 
 from klogtool.format.codecs import compress
 
@@ -388,17 +389,19 @@ def main() -> None:
         "--first", type=int, default=0, help="begin with this one: `--first N --inputs 1` asks it again"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    add_option(parser)
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, late)
-    until, findings, number = time.monotonic() + options.seconds, 0, options.first
+    until, findings, count = time.monotonic() + options.seconds, 0, 0
     for number in range(options.first, options.first + options.inputs):
         if time.monotonic() > until:
             break
         asked, wrong = one(options.seed, number)
+        count += 1
         if wrong:
             findings += 1
             print(f"input {number} of seed {options.seed}: {asked}\n  {wrong}", flush=True)
-    count = number - options.first + 1
+    add(options.add, "remote.py", inputs=count, found=findings)
     print(f"{count} hostile stores, seed {options.seed}: {findings or 'nothing'} found; peak {peak_bytes() >> 20} MB")
     sys.exit(findings > 0)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the extension with ASan and UBSan and run damaged inputs through the kernels:
-#   sanitize.sh PYTHON [arguments of kernels.py]
+#   sanitize.sh PYTHON [arguments of kernels.py; paths are whole ones]
 # PYTHON has klogtool's dependencies; setuptools and Cython come on top, in a folder of their own.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
@@ -13,9 +13,11 @@ mkdir -p "$work"
 sed -i 's/"-O3", "-g0"/"-O1", "-g"/' "$work/tree/pyproject.toml"
 [ -d "$work/build-tools" ] || "$python" -m pip install --quiet --disable-pip-version-check --target "$work/build-tools" 'setuptools>=80' 'cython>=3.1'
 flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+gcc -O2 -fPIC -c -o "$work/reached.o" tools/fuzz/reached.c
 (
   cd "$work/tree"
-  PYTHONPATH=$PWD/../build-tools CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" "$python" -W ignore -c '
+  PYTHONPATH=$PWD/../build-tools CFLAGS="$flags -fsanitize-coverage=trace-pc" \
+    LDFLAGS="-fsanitize=address,undefined $PWD/../reached.o" "$python" -W ignore -c '
 import setuptools
 setuptools.setup(script_args=["--quiet", "build_ext", "--inplace"])'
 )
