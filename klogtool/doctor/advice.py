@@ -12,7 +12,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What, by_hand
 from klogtool.doctor.causes import AdviceCause
-from klogtool.doctor.claims import HiddenBy
+from klogtool.doctor.claims import HiddenBy, Lost
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
     OptionsOf,
@@ -43,7 +43,7 @@ from klogtool.doctor.messages import situation_of
 from klogtool.doctor.metadata_options import quorum_options
 from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.permissions import TEMPORARY
+from klogtool.doctor.permissions import TEMPORARY, is_of_owner
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.folder import is_device, is_fifo, is_socket, names_in
@@ -121,11 +121,7 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     options = [option for point in trouble.ahead for option in _walk_plannable(point, patient)]
     options = [option for option in options if not _is_worse_than_a_start(option, trouble)]
     if not options:
-        options = [
-            by_hand(trouble.path, point.cure, looks=point.cure_looks)
-            for point in trouble.ahead
-            if point.cure is not None
-        ]
+        options = [_by_hand(trouble.path, point, point.cure) for point in trouble.ahead if point.cure is not None]
     if not options:
         options = [option for point in trouble.ahead for option in _last_resorts(point, patient)]
     once: dict[Text, Option] = {}
@@ -163,13 +159,23 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     yield from (cause() for cause in causes)
 
 
+def _by_hand(path: str, point: Ahead, cure: Text) -> Option:
+    """Return a point's cure as an option. Another owner, or another mode, costs no record."""
+    option = by_hand(path, cure, looks=point.cure_looks)
+    return replace(option, title=AdviceCause.PERMIT(), lost_records=0, lost=Lost()) if is_of_owner(point) else option
+
+
 def _is_metadata_log(point: Ahead) -> bool:
     """Return whether a point is about the metadata log as a whole: it has copies, with a cure of their own."""
     return os.path.basename(point.path) == CLUSTER_METADATA_DIR
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
+    if (
+        is_of_owner(point)
+        or not patient.holds(point.path)
+        or (point.path in patient.log_dirs and point.stop is not None)
+    ):
         return  # a disk is missing, read-only or full: only a person can help
     is_folder = point.cure is not None and point.path.endswith(TEMPORARY) and os.path.isdir(point.path)
     if is_folder or is_fifo(point.path) or is_socket(point.path) or is_device(point.path):
@@ -189,6 +195,8 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     options = list(_walk_options(point, patient))
     plannable = list(_plannable_of(options, patient))
     yield from plannable
+    if is_of_owner(point):
+        return
     if (options or point.what in (What.REFUSES, What.OFFLINE)) and _is_in_partition(point.path, patient):
         yield from _folders_away(patient.partition_of(point.path), patient)  # recovery empties a segment over it
     if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):

@@ -92,6 +92,8 @@ class What(Enum):
     """An offset index points beside the batches: fetches that begin there fail, or pass over records."""
     CLEANER_STOPS = "cleaner-stops"
     """The broker runs, and compacts nothing."""
+    NEVER_STOPS = "never-stops"
+    """The broker runs, and waits for ever when it is told to stop."""
     RESET = "reset"
     """The broker cannot read a checkpoint's numbers, and treats it as empty."""
     MISSING = "missing"

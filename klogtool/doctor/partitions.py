@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.measured import find_doubtful_copies, find_emptied, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
-from klogtool.doctor.permissions import find_denied, refused_by_special
+from klogtool.doctor.permissions import find_denied, not_permitted, refused_by_special
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.running_broker import (
     LAZY,
@@ -230,6 +231,8 @@ def _refused(path: str, error: KlogError) -> Ahead:
     if (point := refused_by_special(error)) is not None:
         return point
     if isinstance(error, Unreadable):
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return not_permitted(error, os.path.dirname(path))
         return ahead_of(Finding(Kind.UNREADABLE, at, AheadCause.UNREADABLE(why=error.reason)), What.OFFLINE)
     stop = stop_of(error)
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None

@@ -13,11 +13,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.causes import Text
+from klogtool.causes import Reason, Text
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.exceptions import stop_at
@@ -25,7 +26,8 @@ from klogtool.doctor.patient import Cluster
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.folder import is_device, is_fifo, is_full_device, is_socket, is_unchangeable
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import is_device, is_fifo, is_full_device, is_socket, is_unchangeable, names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
@@ -40,6 +42,7 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
+_WRITTEN_ANEW = (*_CHECKPOINTS[:3], FileKind.CLEANER_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
 TEMPORARY = ".tmp"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
@@ -52,36 +55,83 @@ def why_not_written(path: str) -> int | None:
     return errno.EPERM if is_unchangeable(path) else None
 
 
+def may_read(path: str, log_dir: str) -> bool:
+    """Return whether the broker's user may read a file or a folder, as far as owner and mode tell."""
+    return _may(path, log_dir, *_READ)
+
+
 def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point about the first file that the start of a partition opens, and that the broker's user may not;
-    None if there is none."""
+    None if there is none. A start looks first whether it may read all files (LogLoader)."""
     log_dir = os.path.dirname(path)
+    if (unreadable := _find_unreadable(path, log_dir)) is not None:
+        return unreadable
     for name in sorted(log.draft.devices.intersection(_TEXTS)):
         if (point := _special(os.path.join(path, name))) is not None:
             return point
-    for name in _written(log):
-        file = os.path.join(path, name)
-        if name in log.draft.before and not _may(file, log_dir, *_WRITE):
-            is_index = name.endswith(tuple(kind.value for kind in _INDEXES))
+    opened = {name: parse_file_name(name).kind in _INDEXES for name in _written(log) if name in log.draft.before}
+    return _find_unwritten(path, opened, is_current=Partition(path).state.is_current)
+
+
+def _find_unreadable(path: str, log_dir: str) -> Ahead | None:
+    """Return the point about a file of a partition dir that the broker's user may not read, whatever its name is; None
+    if there is none, or if nobody can list the folder."""
+    try:
+        files = [os.path.join(path, name) for name in sorted(names_in(path))]
+    except Unreadable:
+        return None
+    denied = (file for file in files if os.path.isfile(file) and not may_read(file, log_dir))
+    return next((_denied(file, "IOException") for file in denied), None)
+
+
+def _find_unwritten(path: str, opened: Mapping[str, bool], *, is_current: bool) -> Ahead | None:
+    """Return the point about the first file of a partition dir that cannot be written, or made.
+
+    opened: names of files that a start opens for writing, and whether each is an index. is_current: the folder is that
+    of a partition, whose leader epochs are written when it gets a leader."""
+    log_dir = os.path.dirname(path)
+    for name, is_index in opened.items():
+        if not _may(file := os.path.join(path, name), log_dir, *_WRITE):
             return _denied(file, "FileNotFoundException" if is_index else "AccessDeniedException")
     new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{TEMPORARY}")
     if not _may(path, log_dir, *_WRITE):
         return _denied(new_file, "FileNotFoundException", path)  # what it cannot make there, it names
     if is_unchangeable(path):
         return _fixed(new_file, path)
-    epochs = [FileKind.LEADER_EPOCH_CHECKPOINT.value] if Partition(path).state.is_current else []
-    for name in (*_written(log), *epochs):
-        if name in log.draft.before and is_unchangeable(file := os.path.join(path, name)):
+    epochs = [new_file.removesuffix(TEMPORARY)] if is_current else []
+    for file in (*(os.path.join(path, name) for name in opened), *filter(os.path.isfile, epochs)):
+        if is_unchangeable(file):
             return _fixed(file, file)
-    if (stop := _why_not_made(new_file)) is not None and Partition(path).state.is_current:
+    if is_fifo(new_file) and is_current:
+        return _never_written(new_file)
+    if (stop := _why_not_made(new_file)) is not None and is_current:
         return Ahead(new_file, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=move_out_of_partition(new_file))
     if os.path.isfile(new_file) and not _may(new_file, log_dir, *_WRITE):
         return _denied(new_file, "FileNotFoundException")
-    for name in _read(log):
-        file = os.path.join(path, name)
-        if not _may(file, log_dir, *_READ):
-            return _denied(file, "AccessDeniedException")
     return None
+
+
+def not_permitted(error: Unreadable, log_dir: str) -> Ahead:
+    """Return the point about a file or folder that neither klogtool's user nor the broker's may read. Raises the error
+    if the broker's may: then nobody has looked at it."""
+    file = error.path or log_dir
+    if may_read(file, log_dir):
+        raise error
+    return _denied(file, "IOException")
+
+
+def is_of_owner(point: Ahead) -> bool:
+    """Return whether a point is about an owner, a mode or an attribute: no plan changes these."""
+    return isinstance(point.detail, Reason) and point.detail.cause in (AheadCause.DENIED, AheadCause.FIXED)
+
+
+def _never_written(new_file: str) -> Ahead:
+    """Return the point about a FIFO where leader epochs are written. A broker writes them when it becomes the leader;
+    of the metadata, when it starts."""
+    cure = move_out_of_partition(new_file)
+    if os.path.basename(os.path.dirname(new_file)) == CLUSTER_METADATA_DIR:
+        return Ahead(new_file, What.REFUSES, AheadCause.NEVER_UP(), cure=cure)
+    return Ahead(new_file, What.LEADER_FAILS, AheadCause.LEADER_WAITS(), cure=cure)
 
 
 def refused_by_special(error: KlogError) -> Ahead | None:
@@ -131,8 +181,8 @@ def at_endless(file: str, cure: Text) -> Ahead:
 
 
 def _why_not_made(file: str) -> Stop | None:
-    """Return what a broker logs where it makes a new file over something that is none; None if it can. To open a FIFO
-    waits until somebody reads it: such a broker is up, and does not stop."""
+    """Return what a broker logs where it makes a new file over something that is none; None if it can, or waits for
+    ever, as at a FIFO."""
     leads_nowhere = os.path.islink(file) and not os.path.isdir(os.path.dirname(os.path.realpath(file)))
     if os.path.isdir(file) or is_socket(file) or leads_nowhere:
         return offline("FileNotFoundException", f"{file} ({_why_not_opened(file)})")
@@ -158,16 +208,10 @@ def _written(log: LoadedLog) -> Iterator[str]:
         yield from map(segment.name_of, opened)
 
 
-def _read(log: LoadedLog) -> Iterator[str]:
-    """Yield the names of files that are read: of the producer snapshots the newest one."""
-    names = [name for name in log.draft.before if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
-    yield from sorted(name for name in names if not parse_file_name(name).suffix)[-1:]
-    yield from (name for name in _TEXTS if name in log.draft.before)
-
-
 def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
     """owned: what has to be given to the broker's user, if that is another path."""
-    stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
+    messages = {"FileNotFoundException": f"{file} (Permission denied)", "IOException": f"Could not read file {file}"}
+    stop = offline(kafka_class, messages.get(kafka_class, file))
     cure = AdviceCause.OWNER(path=quoted(owned or file))
     return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.DENIED(), stop=stop, cured_by=cure), What.OFFLINE)
 
@@ -184,9 +228,9 @@ def _fixed(file: str, fixed: str) -> Ahead:
     return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.FIXED(), stop=stop, cured_by=cure), What.OFFLINE)
 
 
-def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
+def walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKind]) -> Iterator[Ahead]:
     """Yield a point for each log dir that cannot be locked, written, or read. A lock may be made anew if the folder can
-    be written."""
+    be written. checkpoints: those that the broker reads."""
     for log_dir in log_dirs:
         for kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
             if is_fifo(path := os.path.join(log_dir, kind.value)):
@@ -211,8 +255,11 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
             yield Ahead(path, What.OFFLINE, AheadCause.NO_FILE(), stop=why, cure=move_out(path, log_dir))
         if unmade:
             continue
+        for path in filter(is_fifo, new_files):
+            yield Ahead(path, What.NEVER_STOPS, AheadCause.NEVER_STOPS(), cure=move_out(path, log_dir))
         needed += [(path, _WRITE) for path in new_files if os.path.isfile(path)]
-        needed += [(log_dir, _WRITE), *((path, _READ) for path in texts if os.path.isfile(path))]
+        read = [os.path.join(log_dir, kind.value) for kind in (*checkpoints, FileKind.META_PROPERTIES)]
+        needed += [(log_dir, _WRITE), *((path, _READ) for path in read if os.path.isfile(path))]
         denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)
         if denied is not None:
             is_new = denied.endswith(TEMPORARY)
@@ -224,19 +271,21 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
             yield _fixed(fixed, fixed)
 
 
-def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:
-    """Yield a point for a log of the metadata that may not be written, or a `quorum-state` that may not be read: the
-    process ends."""
-    if cluster.metadata_dir is None:
-        return
-    partition = Partition(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR))
-    paths = [(segment.path, _WRITE) for segment in partition.segments]
-    state = os.path.join(partition.path, FileKind.QUORUM_STATE.value)
-    for path, wanted in (*paths, *([(state, _READ)] if os.path.isfile(state) else ())):
-        if not _may(path, cluster.metadata_dir, *wanted):
-            yield _denied(path, "AccessDeniedException")
-        elif is_unchangeable(path):
-            yield _fixed(path, path)
+def find_denied_metadata(cluster: Cluster) -> Ahead | None:
+    """Return the point about the first file of the metadata that may not be read, written or made: the process ends.
+    None if there is none. All its segments are recovered at each start."""
+    if cluster.metadata_dir is None or not os.path.isdir(
+        path := os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    ):
+        return None
+    if (unreadable := _find_unreadable(path, cluster.metadata_dir)) is not None:
+        return unreadable
+    if is_unchangeable(state := os.path.join(path, FileKind.QUORUM_STATE.value)):
+        return _fixed(state, state)
+    kinds = (FileKind.LOG, *_INDEXES)
+    files = {segment.side_path(kind): kind for segment in Partition(path).segments for kind in kinds}
+    opened = {os.path.basename(file): kind in _INDEXES for file, kind in files.items() if os.path.isfile(file)}
+    return _find_unwritten(path, opened, is_current=True)
 
 
 def _may(path: str, log_dir: str, owners: int, others: int) -> bool:
@@ -249,8 +298,8 @@ def _may(path: str, log_dir: str, owners: int, others: int) -> bool:
 
 
 def _user_of(log_dir: str) -> int:
-    """Return the user that the broker runs as: it writes this checkpoint anew each minute, so it owns that."""
-    try:
-        return os.stat(os.path.join(log_dir, FileKind.RECOVERY_POINT_CHECKPOINT.value)).st_uid
-    except OSError:
-        return os.stat(log_dir).st_uid
+    """Return the user that the broker runs as: it writes these files anew again and again, so it owns most of them.
+    Somebody may have edited one of them as root."""
+    paths = [os.path.join(log_dir, kind.value) for kind in _WRITTEN_ANEW]
+    owners = Counter(os.stat(path).st_uid for path in paths if os.path.exists(path))
+    return owners.most_common(1)[0][0] if owners else os.stat(log_dir).st_uid

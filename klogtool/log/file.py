@@ -6,6 +6,7 @@ SIGBUS, unless that is handled; a read reports what happened.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -194,6 +195,11 @@ def is_denied(path: str) -> bool:
     except OSError as error:
         return isinstance(error, PermissionError)
     return False
+
+
+def denied(path: str) -> Unreadable:
+    """Return the error about what `is_denied` found."""
+    return unreadable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:

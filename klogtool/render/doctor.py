@@ -333,6 +333,8 @@ def _stays(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{count_text(counts[What.OFFLINE], 'place')} offline"
     if counts[What.CLEANER_STOPS]:
         yield "nothing is compacted"
+    if counts[What.NEVER_STOPS]:
+        yield "a broker that does not stop when it is told to"
     if counts[What.COORDINATOR_FAILS]:
         yield f"{count_text(counts[What.COORDINATOR_FAILS], 'partition')} that a coordinator cannot load"
     if counts[What.MISSING]:

@@ -440,6 +440,16 @@ NO_FILES: Mapping[str, Scenario] = {
         f"11 {name}, where high watermarks are written": offline(in_place(f"d1/{MARKS}.tmp", make), f"d1/{MARKS}.tmp")
         for name, make in (("/dev/full", to_device("full")), ("a socket", bind))
     },
+    "11 a FIFO, where leader epochs are written": loses(
+        in_place(f"{T}/{EPOCHS}.tmp", os.mkfifo), (f"{T}/{EPOCHS}.tmp", What.LEADER_FAILS)
+    ),
+    "11 a FIFO, where leader epochs of the metadata are written": refuses(
+        in_place(f"d0/__cluster_metadata-0/{EPOCHS}.tmp", os.mkfifo), f"d0/__cluster_metadata-0/{EPOCHS}.tmp"
+    ),
+    **{
+        f"11 a FIFO, {name}.tmp": yes(in_place(f"d1/{name}.tmp", os.mkfifo), (f"d1/{name}.tmp", What.NEVER_STOPS))
+        for name in (POINTS, STARTS, MARKS)
+    },
     "11 a socket, .lock": offline(in_place("d1/.lock", bind), "d1/.lock"),
     "11 /dev/null, .lock": yes(in_place("d1/.lock", to_device("null"))),
     **{f"11 /dev/zero, {name}": refuses(in_place(name, to_device("zero")), name) for name in READ_AT_THE_START[3:]},

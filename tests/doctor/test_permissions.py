@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from asking_doctor import ahead, asked, starts, wounded
+from running import run_here
 from startup import Scenario, T, side
 
 from klogtool.doctor import permissions
@@ -27,9 +29,13 @@ TAKES_OFFLINE = (
     (f"{T}/leader-epoch-checkpoint", 0o000),
     (f"{T}/leader-epoch-checkpoint.tmp", 0o444),
     (f"{T}/partition.metadata", 0o000),
+    (side(11, "index"), 0o000),  # of a closed segment: nobody opens it, but a start asks whether it may
+    (f"{T}/notes", 0o000),
     ("d1/.lock", 0o444),
     ("d1", 0o555),
     ("d1/replication-offset-checkpoint", 0o000),
+    ("d1/recovery-point-offset-checkpoint", 0o000),
+    ("d1/cleaner-offset-checkpoint", 0o000),
     ("d1/replication-offset-checkpoint.tmp", 0o444),
     ("d1/recovery-point-offset-checkpoint.tmp", 0o444),
 )
@@ -45,6 +51,18 @@ IS_FINE = (
     (side(11, "log"), 0o664),  # the broker may be in the group
 )
 METADATA = f"d0/__cluster_metadata-0/{0:020d}.log"
+ENDS = (
+    *(
+        (f"d0/__cluster_metadata-0/{0:020d}.{end}", mode)
+        for end in ("log", "index", "timeindex")
+        for mode in (0o444, 0)
+    ),
+    *((f"d0/__cluster_metadata-0/{name}", 0) for name in ("leader-epoch-checkpoint", "partition.metadata")),
+    *((f"d0/__cluster_metadata-0/{name}", 0) for name in ("quorum-state", f"{62:020d}.snapshot", "notes")),
+    (f"d0/__cluster_metadata-0/{49:020d}-{1:010d}.checkpoint", 0),
+    ("d0/__cluster_metadata-0/leader-epoch-checkpoint.tmp", 0o444),
+    ("d0/__cluster_metadata-0", 0o555),
+)
 
 
 def denied(name: str, mode: int) -> Scenario:
@@ -80,11 +98,56 @@ def test_what_is_replaced_by_a_new_file_need_not_be_writable(tmp_path: Path, nam
     assert ahead(asked(disks, scenario), disks) == set()
 
 
-def test_the_process_ends_with_the_metadata_log(tmp_path: Path) -> None:
-    scenario = denied(METADATA, 0o444)
+@pytest.mark.parametrize(("name", "mode"), ENDS, ids=lambda value: str(value)[-30:])
+def test_the_process_ends_at_a_file_of_the_metadata(tmp_path: Path, name: str, mode: int) -> None:
+    scenario = denied(name, mode)
     disks = wounded(scenario, tmp_path / "disks")
     rows = asked(disks, scenario)
-    assert (starts(rows), ahead(rows, disks)) == ("refuses", {(METADATA, "refuses")})
+    told = f"{name}/leader-epoch-checkpoint.tmp" if (disks / name).is_dir() else name
+    assert (starts(rows), ahead(rows, disks)) == ("refuses", {(told, "refuses")})
+    (option,) = [row["command"] for row in rows if row["type"] == "option"]
+    assert "chmod u+rw" in option
+
+
+UNREAD = (side(11, "index"), side(32, "log"), f"{T}/partition.metadata", "d1/recovery-point-offset-checkpoint")
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, denied: Path) -> None:
+    """As for a user of klogtool who may not read this file."""
+    real = os.open
+
+    def opened(path: str, flags: int, *rest: int, **named: int) -> int:
+        if os.path.abspath(os.fsdecode(path)) == str(denied):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, flags, *rest, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_file_that_klogtool_may_not_read_is_no_reason_to_move_a_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scenario = denied(name, 0o000)
+    disks = wounded(scenario, tmp_path / "disks")
+    forbid(monkeypatch, disks / name)
+    rows = asked(disks, scenario)
+    assert ahead(rows, disks) == {(name, "offline")}
+    (option,) = [row for row in rows if row["type"] == "option"]
+    assert (option["fix"], option["lost_records"], "chmod u+rw" in option["command"]) == (False, 0, True)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_nothing_is_said_of_a_file_that_only_klogtool_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scenario = denied(name, 0o600)
+    disks = wounded(scenario, tmp_path / "disks")
+    os.chown(disks / name, BROKERS, BROKERS)
+    forbid(monkeypatch, disks / name)
+    done = run_here(["doctor", *scenario.log_dirs], disks)
+    assert (done.status, done.out) == (4, b"")
+    assert (f"{name}: permission denied" in done.err, "as root" in done.err) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from sampling import chance  # noqa: E402
 from startup import HERE as DOCTOR  # noqa: E402
 from startup import POINTS, SCENARIOS, Scenario  # noqa: E402
 
+from klogtool.doctor.answers import What  # noqa: E402
 from klogtool.format.names import parse_partition_dir_name  # noqa: E402
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
@@ -94,8 +95,9 @@ UNKNOWN = {
     "9 folder missing": "a folder __cluster_metadata-0 that is nowhere may be in a log dir that is not named",
     "4 absent, in no log dir, a file where are as many": "which of these log dirs is tried first",
 }
-# Its cleaner waits in the opening of the file for ever, and the stop of a broker waits for its cleaner.
-NEVER_STOPS = {"11 a FIFO, the cleaner's checkpoint"}
+# A thread waits in the opening of the file for ever, and the stop of a broker waits for that thread.
+NEVER_STOPS = {"11 a FIFO, the cleaner's checkpoint", "11 a FIFO, where leader epochs are written"}
+NEVER_STOPS |= {name for name, scenario in SCENARIOS.items() if What.NEVER_STOPS in dict(scenario.ahead).values()}
 WAIT_S = 20.0
 STOP_S = 90.0
 GIVEN_UP = re.compile(r"Stopping serving replicas in dir (\S+)|Failed to load (\S+) during broker startup")

@@ -18,7 +18,7 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import AtPath
 from klogtool.format.names import FileKind, find_base_offset, parse_base_offset
-from klogtool.log.file import Unreadable, is_denied
+from klogtool.log.file import denied, is_denied
 
 _KRAFT_DELETED = ".checkpoint.deleted"
 
@@ -54,7 +54,7 @@ def _remove_temporary_files(draft: Draft, left_overs: LeftOvers) -> list[str]:
     for name in names:
         path = os.path.join(draft.path, name)
         if is_denied(path):
-            raise Unreadable("permission denied", path=path, kafka_class="IOException")
+            raise denied(path)
     doomed = [name for name in names if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED)]
     cleaned = [name for name in names if name.endswith(CLEANED)]
     first_cleaned = min((base_of(draft, name) for name in cleaned), default=None)
