@@ -920,6 +920,17 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 a folder in place of a log": yes(both(segment_gone(32), folder(log(32))), (T, What.MISSING), end=32),
 }
 
+
+def other_records(data: bytes) -> bytes:
+    """The log of another time: a byte of the last record of each batch is another one."""
+    changed, end = bytearray(data), 0
+    while end < len(data):
+        end += 12 + int.from_bytes(data[end + 8 : end + 12], "big")
+        changed[end - 2] ^= 1
+    heal_checksums(changed)
+    return bytes(changed)
+
+
 LEFTOVERS: Mapping[str, Scenario] = {
     "8 .deleted": yes(
         both(copied(log(11), log(11) + ".deleted"), copied(side(43, "snapshot"), side(43, "snapshot") + ".deleted"))
@@ -942,6 +953,8 @@ LEFTOVERS: Mapping[str, Scenario] = {
         (T, What.WRITES_FAIL),
         end=34,
     ),
+    "8 swap of a closed segment, with other records": loses(swaps(11, other_records), (T, What.TRUNCATED)),
+    "8 swap of the active segment, with other records": loses(swaps(32, other_records), (T, What.TRUNCATED)),
     "8 index swaps only": yes(
         both(
             moved(side(11, "index"), side(11, "index") + ".swap"),
