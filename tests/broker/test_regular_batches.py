@@ -141,7 +141,7 @@ def test_ended_transactions_are_kept_only_if_somebody_may_ask(tmp_path: pathlib.
             producers = ProducerStateManager()
             producers.keeps_ended = keeps_ended
             segment = LogSegment(draft, BASE_OFFSET, LogConfig())
-            SegmentRecovery(segment, LeaderEpochFileCache(), producers).run()
+            SegmentRecovery(segment, LeaderEpochFileCache(), producers, 1).run()
             left.append((state_of(producers), segment.txn_index.parse()))
     assert left[0] == left[1]
     assert len(left[0][1]) == 66

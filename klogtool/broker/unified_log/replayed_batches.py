@@ -20,10 +20,9 @@ from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.broker.unified_log.producer_snapshots import SnapshottedProducers
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.producers import ProducerState
 from klogtool.log.producer_state import ProducerStateManager, examine_producers
-
-NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
 
 
 def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
@@ -53,7 +52,7 @@ class _StateReplay:
         self._changed: dict[int, ProducerState] = {}
         self._kernel = kernel = kernels.native.Recovery()
         kernel.indexes.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
-        kernel.indexes.interval_bytes = kernel.latest_epoch = NEVER
+        kernel.indexes.interval_bytes = kernel.latest_epoch = MAX_LONG  # no index entry is due, no epoch begins
         for known in producers.producers.values():
             set_producer(kernel, known)
         for txn in producers.ongoing_txns:

@@ -69,7 +69,7 @@ class SegmentRecovery:
     """
 
     def __init__(
-        self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, jobs: int = 1
+        self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, jobs: int
     ) -> None:
         """jobs: threads."""
         self.segment, self.epochs, self.producers, self._jobs = segment, epochs, producers, jobs
