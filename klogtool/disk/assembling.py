@@ -73,11 +73,13 @@ class Assembly(Struct, frozen=True):
             disk.sync_dir(self._folder(name))
 
     def publish(self) -> None:
-        """Make the output appear, complete."""
+        """Make the output appear, complete: the names of its log dirs are on the device before."""
+        disk = Disk()
         with WriteErrors(self.output):
             shutil.rmtree(os.path.join(self.stage, TASKS))
-            Disk().rename(self.stage, self.output)
-            Disk().sync_dir(os.path.dirname(self.output))
+            disk.sync_dir(self.stage)
+            disk.rename(self.stage, self.output)
+            disk.sync_dir(os.path.dirname(self.output))
 
     def abandon(self) -> None:
         """Delete everything that was written."""

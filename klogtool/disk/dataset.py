@@ -90,25 +90,26 @@ class Dataset(Struct, frozen=True):
         return contents
 
     def commit(self, messages: Sequence[TaskMessage]) -> None:
-        """Make all files appear that the messages name."""
-        disk, folders = Disk(), {self.path}
+        """Make all files appear that the messages name. New folders are on the device before files move there, and all
+        of it before the unfinished work goes."""
+        disk = Disk()
+        finals = {
+            self._state(m.place, file.name): os.path.join(self.path, file.name) for m in messages for file in m.files
+        }
+        folders = {self.path, os.path.dirname(self.path)}
         with WriteErrors(self.path):
-            for message in messages:
-                for file in message.files:
-                    self._publish(disk, message.place, file.name, folders)
-            for folder in sorted(folders, reverse=True):
-                disk.sync_dir(folder)
-            _write_whole(os.path.join(self.path, SUCCESS), {})
+            for folder in sorted(set(map(os.path.dirname, finals.values()))):
+                os.makedirs(folder, exist_ok=True)
+                folders.update(_folders_between(self.path, folder))
+            _sync_dirs(folders)
+            for written, final in finals.items():
+                if os.path.exists(written) or not os.path.exists(final):
+                    disk.rename(written, final)
+            _sync_dirs(folders)
+            _write_whole(self._state(SUCCESS), {})
+            disk.rename(self._state(SUCCESS), os.path.join(self.path, SUCCESS))
+            disk.sync_dir(self.path)
             shutil.rmtree(self._state())
-
-    def _publish(self, disk: Disk, place: str, name: str, folders: set[str]) -> None:
-        written, final = self._state(place, name), os.path.join(self.path, name)
-        folder = os.path.dirname(final)
-        if folder not in folders:
-            os.makedirs(folder, exist_ok=True)
-            folders.update({folder, os.path.dirname(folder)})
-        if os.path.exists(written) or not os.path.exists(final):
-            disk.rename(written, final)
 
     def _state(self, *names: str) -> str:
         return os.path.join(self.path, STATE, *names)
@@ -129,6 +130,7 @@ class Attempt:
         self._state = os.path.join(dataset, STATE)
         self._number, self._place = number, f"{number}.{uuid.uuid4().hex}"
         self._files: list[TaskFile] = []
+        self._folders: set[str] = set()
 
     @contextmanager
     def file(self, name: str) -> Iterator[BinaryIO]:
@@ -136,6 +138,7 @@ class Attempt:
         path = os.path.join(self._state, self._place, name)
         with WriteErrors(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
+            self._folders.update(_folders_between(self._state, os.path.dirname(path)))
             with open(path, "xb") as sink:
                 yield sink
                 sink.flush()
@@ -143,15 +146,31 @@ class Attempt:
                 self._files.append(TaskFile(name, sink.tell()))
 
     def finish(self, rows: dict[str, int] | None = None, invalid: int = 0, undecoded: int = 0) -> TaskMessage:
-        """Finish the task: save its message in the folder and return it."""
+        """Finish the task: save its message in the folder and return it. The names of its files are on the device
+        before."""
         message = TaskMessage(self._place, tuple(self._files), rows or {}, invalid, undecoded)
         with WriteErrors(self._state):
+            _sync_dirs(self._folders)
             _write_whole(os.path.join(self._state, f"{self._number}.done"), message)
         return message
 
     def give_up(self) -> None:
         """Delete what this attempt wrote."""
         shutil.rmtree(os.path.join(self._state, self._place), ignore_errors=True)
+
+
+def _folders_between(top: str, folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, up to `top`."""
+    while len(folder) > len(top):
+        yield folder
+        folder = os.path.dirname(folder)
+    yield top
+
+
+def _sync_dirs(folders: Iterable[str]) -> None:
+    disk = Disk()
+    for folder in sorted(folders, reverse=True):
+        disk.sync_dir(folder)
 
 
 def _write_whole(path: str, value: object) -> None:
