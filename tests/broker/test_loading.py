@@ -489,3 +489,17 @@ def test_a_high_watermark_below_the_log_end_stays_when_the_end_moves_up(
     loaded.move_log_end(5)
     loaded.keep_high_watermark_in_log()
     assert loaded.high_watermark == min(high_watermark, 5)
+
+
+def test_what_was_recovered_before_a_split_stays(partition: pathlib.Path) -> None:
+    """Its indexes are written before all segments are loaded anew, as LogLoader closes them."""
+    index = partition / name_of(0, "index")
+    config = {"index.interval.bytes": "1"}
+    put(partition, result_of(plan(partition, config=config)))
+    sound = index.read_bytes()
+    overflowing(partition)
+    for base in (0, 8):
+        (partition / name_of(base, "index")).unlink()
+    made = plan(partition, clean=True, config=config)
+    assert made.answer["split"] is True
+    assert result_of(made)[index.name] == sound != b""
