@@ -38,6 +38,9 @@ def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
     try:
         with open(part, "xb") as sink:
             yield sink
+            if replaces:  # else a power failure may leave neither
+                sink.flush()
+                os.fsync(sink.fileno())
         if replaces:
             os.replace(part, path)
         else:

@@ -1,6 +1,6 @@
-"""A folder that Spark's tasks write (dataset.py), and the power fails: in each state that a crash leaves
-(crash_states.py), the run is finished, and all is there; or it can be resumed; or it can begin anew, and nothing of it
-is to be seen. What was said to be finished stays so."""
+"""What Spark's tasks write, and files that replace older ones, and the power fails: in each state that a crash leaves
+(crash_states.py) a result is whole or not there. A run can be resumed, or begin anew, and nothing of it is to be seen.
+What was said to be finished stays so."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from crash_states import CrashStates, RecordingDisk, Stage
 from made import contents
 
+from klogtool.cli.output_file import output_file
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.dataset import PLAN, STATE, SUCCESS, Attempt, Dataset
 from klogtool.disk.new_log_dir import NewLogDir, TaskPlace
@@ -186,3 +187,17 @@ def test_a_result_of_tasks_is_whole_or_not_there(
         assert out.exists() or n < len(disk.changes), "what was said to be finished is"
     assert seen == {False, True}
     print([len(disk.changes), states.count, len(states.groups)])
+
+
+def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(box: pathlib.Path) -> None:
+    """A baseline, or metrics."""
+    path = box / "metrics"
+    path.write_bytes(b"old")
+    disk = RecordingDisk(Stage(box), is_killed_inside=False)
+    with Recorder(disk).patched(), output_file(str(path), replaces=True) as sink:
+        sink.write(BYTES)
+    seen = set()
+    for _, world in CrashStates(disk).walk():
+        disk.stage.put(world)
+        seen.add(path.read_bytes())
+    assert seen == {b"old", BYTES}
