@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
-from running import ROOT
+from running import FIXTURES, ROOT, run_here
 
 JOBS = ROOT / "docs/examples/jobs"
 TINY, LARGE = 100, 5000
@@ -49,3 +50,23 @@ def test_sql_over_committed_offsets(tmp_path: pathlib.Path) -> None:
     assert ["g-new", "t", "2", "20"] in rows
     assert len(rows) == 7
     assert rows_of("committed_offsets.py", "fixtures/magic-0/logdir") == []
+
+
+@pytest.mark.slow
+def test_an_offline_compaction_is_checked(tmp_path: pathlib.Path) -> None:
+    log_dir, compacted = FIXTURES / "retention" / "logdir", tmp_path / "compacted"
+    words = ["--config", "cleanup.policy=compact", "--force", "--last-stop", "clean", "--now", "2026-11-30T00:00:00Z"]
+    assert run_here(["compact", str(log_dir), "--output", str(compacted), *words], tmp_path).status == 0
+    rows = [
+        ["inside", "110", "64", "0"],
+        ["size", "48", "30", "0"],
+        ["start", "46", "33", "0"],
+        ["time", "30", "19", "0"],
+    ]
+    assert rows_of("compaction_checked.py", log_dir, compacted) == rows
+    min((compacted / "size-0").glob("*.log")).unlink()
+    shutil.copy(log_dir / "start-0" / f"{96:020d}.log", compacted / "time-0" / f"{2000:020d}.log")
+    found = {topic: int(wrong) for topic, *_, wrong in rows_of("compaction_checked.py", log_dir, compacted)}
+    assert found["size"] > 0
+    assert found["time"] > 0
+    assert found["inside"] == found["start"] == 0

@@ -111,7 +111,7 @@ class ParquetFile:
 
 MANIFEST = "_klogtool_manifest.json"
 SCHEMA = 1
-OURS = re.compile(r"topic=[^/]+/day=[^/]+/[A-Za-z0-9_-]+\.\d+\.\d+\.parquet")
+OURS = re.compile(r"topic=[^/]+/day=[^/]+/part-[A-Za-z0-9_-]+\.\d+\.\d+\.parquet")
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NO_ID = "unknown"
 MOST_FILES_OPEN = 16
@@ -430,7 +430,7 @@ class _GrowingWriter:
         file, state = self._open[day], self._state
         known = (state.cluster_id, state.topic_id)
         ids = "-".join(one if one is not None and SAFE_ID.fullmatch(one) else NO_ID for one in known)
-        name = f"topic={state.topic}/day={day}/{ids}.{state.partition}.{file.first_offset:020d}.parquet"
+        name = f"topic={state.topic}/day={day}/part-{ids}.{state.partition}.{file.first_offset:020d}.parquet"
         exported = ExportedFile(
             name=name,
             bytes=file.close(),

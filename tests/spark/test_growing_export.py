@@ -58,6 +58,19 @@ def rows_of(path: pathlib.Path) -> list[tuple[Any, ...]]:
     return sorted(zip(*(table[name].to_pylist() for name in names), strict=True), key=lambda row: row[:3])
 
 
+@pytest.mark.parametrize("cluster_id", ["_Ojwraoj", "-Ojwraoj", ".Ojwraoj"])
+def test_readers_of_parquet_see_each_file(tmp_path: pathlib.Path, cluster_id: str) -> None:
+    """Spark, Hive and pyarrow pass over what begins with _ or a dot, and one in 64 ids of clusters begins with _."""
+    import pyarrow.parquet as pq
+
+    logs, output = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs")), tmp_path / "out"
+    (logs / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster_id}\n")
+    export(logs, "--output", output)
+    hidden = [path.name for path in output.rglob("*") if path.name.startswith(("_", "."))]
+    assert hidden == [MANIFEST]
+    assert pq.read_table(output).num_rows == len(rows_of(logs))
+
+
 def test_a_second_run_adds_only_what_is_new(tmp_path: pathlib.Path) -> None:
     logs, output = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs")), tmp_path / "out"
     last = max((logs / "t-0").glob("*.log"))

@@ -1,6 +1,6 @@
 """format("klog") beside Spark's kafka source with a broker on this machine, on the same 2.5 million records.
 
-    python tools/benchmarks/spark_reads.py FOLDER [RUNS] [--without-broker]
+    python tools/benchmarks/spark_reads.py FOLDER [RUNS] [--without-broker | --beside-nothing]
 
 By the PySpark that it is run with; the other side is the environment of `make interop`. Both sessions are warm, and
 take turns. Lines of tab-separated words, for bench.py.
@@ -40,25 +40,34 @@ SETTINGS = [f"{name}={value}" for name, value in FAST.items()]
 TOPIC = "bench"
 COLD = 2  # runs before those that count
 WITHOUT_BROKER = "--without-broker"
+BESIDE_NOTHING = "--beside-nothing"
+# what, of which log, what is done, with which schema, how many times what a source takes that does nothing
+NOTHING_READS: tuple[tuple[str, str, str, str | None, str], ...] = (
+    ("7 columns, noop sink", "none", "noop", None, "1.2"),
+    ("7 columns, lz4", "lz4", "noop", None, "1.2"),
+    ("two columns, with a schema", "none", "noop", "key binary, offset bigint", "1.3"),
+    ("count", "none", "count", None, "1.0"),
+    ("count, with the schema `offset bigint`", "none", "count", "offset bigint", "-"),
+)
 COLUMNS = "import klogtool, sys; sum(b.num_rows for b in klogtool.scan(sys.argv[1], with_control=False).to_reader())"
 
 
 # ---------------------------------------------------------------- data
 
 
-def make_logs(folder: pathlib.Path, segment_bytes: int) -> pathlib.Path:
+def make_logs(folder: pathlib.Path, segment_bytes: int, codec: str = "none") -> pathlib.Path:
     """Four partitions in segments of so many bytes, with indexes; the same bytes each time."""
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         for partition in range(PARTITIONS):
-            _make_partition(folder / f"{TOPIC}-{partition}", segment_bytes)
+            _make_partition(folder / f"{TOPIC}-{partition}", segment_bytes, codec)
         (folder / "complete").touch()
     return folder
 
 
-def _make_partition(folder: pathlib.Path, segment_bytes: int) -> None:
+def _make_partition(folder: pathlib.Path, segment_bytes: int, codec: str) -> None:
     folder.mkdir(parents=True)
-    batches = list(_templates())
+    batches = list(_templates(codec))
     per_segment = max(1, segment_bytes // len(batches[0])) * BATCH_RECORDS
     for base in range(0, RECORDS, per_segment):
         log, entries = bytearray(), []
@@ -76,15 +85,19 @@ def _make_partition(folder: pathlib.Path, segment_bytes: int) -> None:
         pathlib.Path(f"{name}.timeindex").write_bytes(TIME_ENTRIES.build([newest], base))
 
 
-def _templates() -> Iterator[bytearray]:
-    """Batches without an offset of their own: it is not under the checksum."""
+def _templates(codec: str) -> Iterator[bytearray]:
+    """Batches without an offset of their own: it is not under the checksum. A codec has values that become half."""
     rng = random.Random(1)
+
+    def value() -> bytes:
+        return rng.randbytes(VALUE_BYTES) if codec == "none" else rng.randbytes(VALUE_BYTES // 2).hex().encode()
+
     for _ in range(50):
         records = [
-            Record(n, 1_700_000_000_000 + n, f"key-{rng.randrange(10**6):06d}".encode(), rng.randbytes(VALUE_BYTES))
+            Record(n, 1_700_000_000_000 + n, f"key-{rng.randrange(10**6):06d}".encode(), value())
             for n in range(BATCH_RECORDS)
         ]
-        yield bytearray(build_batch(records, BatchOrigin(partition_leader_epoch=0)))
+        yield bytearray(build_batch(records, BatchOrigin(partition_leader_epoch=0), codec=codec))
 
 
 def part_of(logs: pathlib.Path, folder: pathlib.Path, eighths: int) -> pathlib.Path:
@@ -122,11 +135,11 @@ class Side:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def ask(self, what: str, options: Mapping[str, str]) -> tuple[float, int | None]:
+    def ask(self, what: str, options: Mapping[str, str], **more: str) -> tuple[float, int | None]:
+        """More: another source (form), a schema, where to write (target)."""
         assert self._process.stdin is not None
-        print(
-            json.dumps({"what": what, "options": options, "target": self._target}), file=self._process.stdin, flush=True
-        )
+        asked = {"what": what, "options": options, "target": self._target} | more
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
         if not (told := self._answer()):
             sys.exit(f"Spark gave up: {what} {options}")
         seconds, rows = json.loads(told)
@@ -175,9 +188,9 @@ class Times:
         self.processors: list[float] = []
         self.rows: set[int] = set()
 
-    def run(self, side: Side, what: str, options: Mapping[str, str], pids: Sequence[int]) -> None:
+    def run(self, side: Side, what: str, options: Mapping[str, str], pids: Sequence[int], **more: str) -> None:
         before = processor_seconds(pids)
-        seconds, rows = side.ask(what, options)
+        seconds, rows = side.ask(what, options, **more)
         self.clock.append(seconds)
         self.processors.append(processor_seconds(pids) - before)
         self.rows |= set() if rows is None else {rows}
@@ -277,6 +290,38 @@ def small_segments(klog: Side, large: pathlib.Path, small: pathlib.Path, runs: i
         )
 
 
+def beside_nothing(klog: Side, logs: Mapping[str, pathlib.Path], work: pathlib.Path, runs: int) -> None:
+    """Half of the records beside a Python source that does nothing, and beside the same rows as Parquet."""
+    halves = {codec: part_of(folder, work / f"half-{codec}", 4) for codec, folder in logs.items()}
+    for what, codec, deed, schema, wanted in NOTHING_READS:
+        half, parquet = halves[codec], work / f"parquet-{codec}"
+        rows = klog.ask("count", {"path": str(half)})[1]
+        if not parquet.exists():
+            klog.ask("parquet", {"path": str(half)}, target=str(parquet))
+        log = str(min(half.glob("*/*.log")))
+        forms = {
+            "klog": {"path": str(half)},
+            "nothing": {"log": log, "rows": str(rows)},
+            "parquet": {"path": str(parquet)},
+        }
+        times = {form: Times() for form in forms}
+        more = {} if schema is None else {"schema": schema}
+        for _ in range(runs + COLD):
+            for form, options in forms.items():
+                times[form].run(klog, deed, options, [klog.pid], form=form, **more)
+        if any(found.rows - {rows} for found in times.values()):
+            sys.exit(f"{what}: {[found.rows for found in times.values()]}")
+        clock, processors = times["klog"].medians
+        for form in ("nothing", "parquet"):
+            its_clock, its_processors = times[form].medians
+            figures = [f"{n:.2f}" for n in (its_clock, clock, its_processors, processors)]
+            ratios = f"{clock / its_clock:.1f}", f"{processors / its_processors:.2f}"
+            tell(f"beside {form}", what, *figures, *ratios, wanted if form == "nothing" else "-")
+    for codec, folder in halves.items():
+        shutil.rmtree(folder)
+        shutil.rmtree(work / f"parquet-{codec}", ignore_errors=True)
+
+
 def tell(*words: Any) -> None:
     print(*words, sep="\t", flush=True)
 
@@ -286,10 +331,14 @@ def main() -> None:
     work, runs = pathlib.Path(words[0]), int(words[1]) if len(words) > 1 else 5
     large = make_logs(work / "spark-large", LARGE_BYTES)
     total = sum(path.stat().st_size for path in large.glob("*/*.log"))
-    small = make_logs(work / "spark-small", total // SMALL_SEGMENTS)
+    logs = {"none": large, "lz4": make_logs(work / "spark-lz4", LARGE_BYTES, "lz4")}
     with ExitStack() as stack:
         klog = Side(sys.executable, "klog", work, SETTINGS)
         stack.callback(klog.close)
+        beside_nothing(klog, logs, work, runs)
+        if BESIDE_NOTHING in sys.argv:
+            return
+        small = make_logs(work / "spark-small", total // SMALL_SEGMENTS)
         alone = WITHOUT_BROKER in sys.argv or not (ROOT.parent / "shared/brokers").exists()
         kafka, broker = (None, []) if alone else stack.enter_context(kafka_side(large, work))
         beside_kafka(klog, kafka, broker, {"path": str(large)}, runs)

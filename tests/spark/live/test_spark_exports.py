@@ -16,9 +16,10 @@ COLUMNS = ["topic", "partition", "offset", "key", "value", "timestamp", "timesta
 
 
 def test_the_exports_of_two_brokers_are_one_table(spark: Any, tmp_path: pathlib.Path) -> None:
-    """Also where the names of all topics are numbers."""
+    """Also where the names of all topics are numbers, and the cluster's id begins with what Spark hides files by."""
     log_dir = tmp_path / "logs"
     shutil.copytree(FIXTURES / "transactions/logdir/t-0", log_dir / "007-0")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=_OjwraojRw6wG6q8hjwJyw\n")
     for broker in (1, 2):
         (tmp_path / "export").mkdir(exist_ok=True)
         output = tmp_path / f"export/broker={broker}"
