@@ -223,6 +223,7 @@ GONE = (
     "often, stop the broker or make a copy first."
 )
 BY_ERRNO = {
+    errno.EIO: "The disk cannot read it: see dmesg. klogtool salvage PARTITION --output DIR keeps what can be read.",
     errno.EACCES: "Read it as the user that the broker runs as, or as root.",
     errno.EPERM: "Read it as the user that the broker runs as, or as root.",
 }

@@ -37,6 +37,7 @@ Nothing here writes, prints or reads the clock.
     where            what a message is about: file, partition dir, log dir
     host             what the machine does to a log: limits, memory, mounts, disks, room
     host_dirs        what log dirs need of the machine, in numbers; what the page cache has of them
+    bad_sectors      what a start does at a file that the disk cannot read
     permissions      whether the broker's user may open what a start opens
     messages         situations recognised in a text that somebody pasted; wordings as patterns
 """

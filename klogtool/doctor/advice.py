@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What, by_hand
+from klogtool.doctor.bad_sectors import is_unread
 from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy, Lost
 from klogtool.doctor.file_options import (
@@ -37,6 +38,8 @@ from klogtool.doctor.log_options import (
     loading_options,
     priced,
     rebuilding_options,
+    replica_option,
+    salvage_options,
     set_aside_options,
 )
 from klogtool.doctor.messages import situation_of
@@ -146,7 +149,9 @@ def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
 
 
 def _look_first(point: Ahead) -> Iterator[Text]:
-    if point.kind in _LOOK_AT_FINDING:
+    if is_unread(point):
+        yield from (AdviceCause.BAD_SECTOR(),) if point.stop is None else ()
+    elif point.kind in _LOOK_AT_FINDING:
         yield _LOOK_AT_FINDING[point.kind]()
     situation = None if point.stop is None else situation_of(point.stop, point.kind)
     if situation is not None and point.cure != AdviceCause.MIGRATE():  # else it says to write what KRaft lacks
@@ -177,6 +182,11 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         or (point.path in patient.log_dirs and point.stop is not None)
     ):
         return  # a disk is missing, read-only or full: only a person can help
+    if is_unread(point) and _is_in_partition(point.path, patient) and point.cure is None:
+        path = patient.partition_of(point.path).path
+        by_person = [replace(each, remedies=(), is_undone=False) for each in salvage_options(path, patient)]
+        yield from (*by_person, replica_option(path))  # a plan in place keeps what it replaces: that cannot be read
+        return
     is_folder = point.cure is not None and point.path.endswith(TEMPORARY) and os.path.isdir(point.path)
     if is_folder or is_fifo(point.path) or is_socket(point.path) or is_device(point.path):
         return  # no plan touches what is no file

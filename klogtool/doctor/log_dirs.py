@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.broker.circumstances import listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -37,11 +36,10 @@ from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out
-from klogtool.verify.findings import Finding, Kind, Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.misplaced import find_misplaced
-from klogtool.verify.stops import offline
 from klogtool.verify.verify_checkpoints import read_stated
 
 Current: TypeAlias = Mapping[TopicPartition | None, Sequence[Partition]]  # of all log dirs, without -future folders
@@ -54,7 +52,8 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
     for path in patient.log_dirs:
         for finding in read_stated(LogDir(path), read)[1]:
             if finding.id is Kind.UNREADABLE and os.path.isfile(finding.path):
-                yield from _unread(finding, path)
+                if is_denied(finding.path) and may_read(finding.path, path):
+                    raise denied(finding.path)  # what nobody may read, or the disk cannot, is told elsewhere
             elif finding.stop is None:
                 if finding.path.endswith(_CLEANER.value):
                     yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
@@ -68,16 +67,6 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
         yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
     yield from _replaced(patient)
-
-
-def _unread(finding: Finding, log_dir: str) -> Iterator[Ahead]:
-    """Yield the point about a checkpoint that could not be read, as on a bad sector; what the broker's user may not
-    read is told elsewhere (walk_denied_log_dirs). Raises KlogError if only klogtool may not."""
-    if not is_denied(finding.path):
-        stop = offline("IOException", str(finding.reason))
-        yield ahead_of(replace(finding, stop=stop), What.OFFLINE)
-    elif may_read(finding.path, log_dir):
-        raise denied(finding.path)
 
 
 def walk_misplaced(patient: Patient) -> Iterator[Ahead]:

@@ -17,6 +17,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
+from klogtool.doctor.bad_sectors import is_of_disk, unread
 from klogtool.doctor.causes import AdviceCause, AheadCause, few_names, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
@@ -122,13 +123,31 @@ def _rehearse(
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     if (denied := find_denied(path, log)) is not None:
         return Rehearsed(not_loaded(path), (denied,))
+    try:
+        return _judged(path, question, checkpoints, most_unread, (log, plan, recovery), time.monotonic() - began)
+    except Unreadable as error:
+        if not is_of_disk(error):
+            raise
+        return Rehearsed(not_loaded(path, reason=WhyUnknown.UNREADABLE), (unread(error, path),))
+
+
+def _judged(
+    path: str,
+    question: RecoverQuestion,
+    checkpoints: Checkpoints,
+    most_unread: int,
+    recovered: tuple[LoadedLog, Plan, Recovery],
+    seconds: float,
+) -> Rehearsed:
+    """Return what is ahead of a log that a start loads, and what of it is lost, hidden or damaged."""
+    log, plan, recovery = recovered
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, recovery, most_unread)
     ignored = [_counted(point, judged) for point in walk_ignored(Partition(path))]
     wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances, checkpoints))
     ahead = (*_walk_ahead(judged), *wrong_end, *unopened, *(ignored or _walk_set_aside(judged)))
     depends = log.report.has_odd_txn_version or bool(judged.followed.odd)  # how a batch is found differs
-    prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
+    prospect = _prospect(path, log, plan, recovery, seconds, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
     ahead = (
         *ahead,
@@ -233,6 +252,8 @@ def _refused(path: str, error: KlogError) -> Ahead:
     if isinstance(error, Unreadable):
         if error.errno in (errno.EACCES, errno.EPERM):
             return not_permitted(error, os.path.dirname(path))
+        if is_of_disk(error):
+            return unread(error, path)
         return ahead_of(Finding(Kind.UNREADABLE, at, AheadCause.UNREADABLE(why=error.reason)), What.OFFLINE)
     stop = stop_of(error)
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None

@@ -35,6 +35,7 @@ from klogtool.doctor.answers import (
     Work,
     ahead_at_stop,
 )
+from klogtool.doctor.bad_sectors import walk_unread
 from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
@@ -213,6 +214,7 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         *walk_forgotten_segments(patient, how.tier),
         *walk_denied_log_dirs(seen.log_dirs, how.circumstances.checkpoints_read),
         *filter(None, [find_denied_metadata(seen.cluster)]),
+        *walk_unread(seen.log_dirs, seen.cluster, how.circumstances.checkpoints_read),
         *walk_release_points(seen.log_dirs, seen.cluster, patient.rules, view is None or view.is_broker),
         *(point for point in loaded if point.what is not What.STRAY),
         *forgotten,

@@ -29,10 +29,11 @@ _KINDS = (
 class Unreadable(KlogError):
     """The system does not let us read: no such file, no permission, an I/O error, not a regular file.
 
-    errno: the system's number, or None.
+    errno: the system's number, or None. at_start: a broker reads this, too, when it loads the log.
     """
 
     errno: int | None = None
+    at_start = False
 
 
 class LogFile:

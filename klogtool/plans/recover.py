@@ -113,8 +113,7 @@ def recover_partition(
     draft = Draft.of(path, passes_over_links=passes_over_links)
     facts = facts_of(draft)
     with AtPath(path):
-        log = LoadedLog(draft, terms, jobs=threads or question.threads)
-        log.stop()
+        log = _load(draft, terms, threads or question.threads)
     is_known = knows_interval(path, terms, beside)
     stray = why_stray(path, beside)
     recovery = recovery_of(log, stray, is_interval_known=is_known, could_be_known=beside.log_dir is not None)
@@ -129,6 +128,17 @@ def recover_partition(
         (*terms.notes, *recovery_notes(log)),
     )
     return log, plan, recovery
+
+
+def _load(draft: Draft, terms: LoadTerms, threads: int) -> LoadedLog:
+    """Return the log as a start leaves it, and a clean stop after that."""
+    try:
+        log = LoadedLog(draft, terms, jobs=threads)
+        log.stop()
+    except Unreadable as error:
+        error.at_start = True
+        raise
+    return log
 
 
 def knows_interval(path: str, terms: LoadTerms, beside: Checkpoints) -> bool:

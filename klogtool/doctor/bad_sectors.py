@@ -1,0 +1,123 @@
+"""What a start does at a file that the disk cannot read, and what a person does about it. Each kind of file was put
+to a broker 4.3.1 whose reads of it ended with an I/O error.
+
+Kafka wraps the error of a log and of a transaction index in a KafkaException (FileLogInputStream, TransactionIndex),
+which ends the process; an index is mapped, so the JVM throws an InternalError. Other files take their log dir offline.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.causes import Reason, Text
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.causes import AheadCause
+from klogtool.doctor.patient import Cluster
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import names_in
+from klogtool.verify.causes import CureRemark
+from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, remove, salvage
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.stops import Stop, StopOutcome, offline
+
+_FAULT = "a fault occurred in a recent unsafe memory access operation in compiled Java code"  # of Java 17
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_CHUNK = 1 << 20
+
+
+def is_of_disk(error: KlogError) -> bool:
+    """Return whether the disk did not give what a file has."""
+    return isinstance(error, Unreadable) and error.errno == errno.EIO
+
+
+def is_unread(point: Ahead) -> bool:
+    """Return whether a point is about a file that the disk cannot read."""
+    return isinstance(point.detail, Reason) and point.detail.cause in (AheadCause.UNREAD, AheadCause.UNREAD_LATER)
+
+
+def unread(error: Unreadable, path: str) -> Ahead:
+    """Return the point about a file of a partition dir that the disk cannot read."""
+    at = error.path or path
+    if not error.at_start:
+        return _point(at, What.DAMAGED, AheadCause.UNREAD_LATER(why=error.reason))
+    return _at_start(at, error)
+
+
+def walk_unread(log_dirs: Sequence[str], cluster: Cluster, checkpoints: Sequence[FileKind]) -> Iterator[Ahead]:
+    """Yield a point for each file of the log dirs' roots, and of the cluster's metadata, that the disk cannot read.
+    checkpoints: those that the broker reads."""
+    for log_dir in log_dirs:
+        for kind in (FileKind.META_PROPERTIES, *checkpoints):
+            path = os.path.join(log_dir, kind.value)
+            if (error := _error_of(path)) is not None:
+                yield _point(
+                    path, What.OFFLINE, AheadCause.UNREAD(why=error.reason), _offline(), move_out(path, log_dir)
+                )
+    if cluster.metadata_dir is None:
+        return
+    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    for name in _of_metadata(folder):
+        path = os.path.join(folder, name)
+        if (error := _error_of(path)) is not None:
+            yield replace(_at_start(path, error), what=What.REFUSES, cure=_cure_of_metadata(path))
+
+
+def _of_metadata(folder: str) -> Iterator[str]:
+    """Yield the files that a start reads: all segments are recovered, the newest snapshots are loaded."""
+    names = names_in(folder) if os.path.isdir(folder) else []
+    kinds = {name: parse_file_name(name) for name in names}
+    yield from (name for name, file in kinds.items() if file.kind in (FileKind.LOG, *_INDEXES) and not file.suffix)
+    yield from sorted(name for name, file in kinds.items() if file.kind is FileKind.PRODUCER_SNAPSHOT)[-1:]
+    yield from sorted(name for name, file in kinds.items() if file.kind is FileKind.KRAFT_SNAPSHOT and not file.suffix)[
+        -1:
+    ]
+
+
+def _cure_of_metadata(path: str) -> Text:
+    kind = parse_file_name(os.path.basename(path)).kind
+    if kind in (*_INDEXES, FileKind.PRODUCER_SNAPSHOT):
+        return remove(path, CureRemark.REBUILT())
+    return salvage(os.path.dirname(path)) if kind is FileKind.LOG else FROM_A_CONTROLLER
+
+
+def _at_start(path: str, error: Unreadable) -> Ahead:
+    kind, detail = parse_file_name(os.path.basename(path)).kind, AheadCause.UNREAD(why=error.reason)
+    stops = {
+        FileKind.LOG: ("KafkaException", "java.io.IOException: Input/output error"),
+        FileKind.TXN_INDEX: ("KafkaException", f"Failed to read from the transaction index {path}"),
+        FileKind.KRAFT_SNAPSHOT: ("UncheckedIOException", "Failed to read records into memory"),
+        **dict.fromkeys(_INDEXES, ("InternalError", _FAULT)),
+    }
+    if kind in stops:
+        return _point(path, What.REFUSES, detail, Stop(StopOutcome.REFUSES, *stops[kind]))
+    return _point(path, What.OFFLINE, detail, _offline())
+
+
+def _offline() -> Stop:
+    return offline("IOException", os.strerror(errno.EIO))
+
+
+def _point(path: str, what: What, detail: Reason, stop: Stop | None = None, cure: Text | None = None) -> Ahead:
+    finding = Finding(Kind.UNREADABLE, path, detail, stop=stop)
+    return Ahead(path, what, detail, stop=stop, finding=finding, cure=cure)
+
+
+def _error_of(path: str) -> Unreadable | None:
+    """Return the disk's error at a file, which is read whole; None if there is none."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with LogFile(path) as file:
+            buffer = bytearray(_CHUNK)
+            for at in range(0, file.size, _CHUNK):
+                file.read_into(buffer, at, min(_CHUNK, file.size - at))
+    except Unreadable as error:
+        return error if is_of_disk(error) else None
+    return None
