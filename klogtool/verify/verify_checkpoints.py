@@ -101,7 +101,7 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         false = list(_false_entries(kind, offsets, ends, starts if stated.is_clean else None))
         cure = _put_back_first(false, ends) or _cure_of_entries(path, kind, offsets, false)
         for entry in false[:MOST_ENTRIES_TOLD]:
-            first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
+            first_offset = None if entry.is_nowhere else entry.offset
             of = str(entry.topic_partition)
             yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.reason, first_offset=first_offset, entry=of, cured_by=cure)
         if len(false) > MOST_ENTRIES_TOLD:
@@ -178,9 +178,6 @@ def _false_entries(
         wrong = _wrong_offset(kind, offset, alive, None if starts is None else starts.get(topic_partition, 0))
         if wrong is not None:
             yield _FalseEntry(topic_partition, offset, *wrong)
-
-
-MAX_OFFSET = 2**63 - 1
 
 
 def _wrong_offset(

@@ -43,6 +43,7 @@ from klogtool.format.indexes import (
     build_txn_index,
     parse_txn_index,
 )
+from klogtool.format.message import build_message
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.render.words import in_words
 
@@ -503,3 +504,31 @@ def test_what_was_recovered_before_a_split_stays(partition: pathlib.Path) -> Non
     made = plan(partition, clean=True, config=config)
     assert made.answer["split"] is True
     assert result_of(made)[index.name] == sound != b""
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_each_format_is_split(tmp_path: pathlib.Path, magic: int) -> None:
+    entries = [
+        data(offset)
+        if magic == 2
+        else build_message(offset, b"k", b"v", magic=magic, timestamp=NOW_MS if magic else -1)
+        for offset in (0, 3_000_000_000)
+    ]
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    log(partition, 0).write_bytes(b"".join(entries))
+    (partition / name_of(0, "index")).write_bytes(b"")
+    files = result_of(plan(partition))
+    assert [files[name_of(base, "log")] for base in (0, 3_000_000_000)] == entries
+
+
+def test_a_batch_of_no_known_format_is_not_split(tmp_path: pathlib.Path) -> None:
+    """It is read into memory for its part, where ByteBufferLogInputStream looks at the magic."""
+    unknown = bytearray(data(1))
+    unknown[16] = 3
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    log(partition, 0).write_bytes(data(0) + unknown + data(3_000_000_000))
+    (partition / name_of(0, "index")).write_bytes(b"")
+    with pytest.raises(KlogError, match="at byte 79: Invalid magic found in record: 3"):
+        plan(partition)
