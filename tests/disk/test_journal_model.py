@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 from made import HEAD, make_log_dir, make_plans
-from mortal import HastyDisk
+from mortal import Died, HastyDisk
 
-from klogtool.disk.journal import Entry
-from klogtool.disk.writer import InPlace, undo
+from klogtool.disk.journal import Entry, walk_entries
+from klogtool.disk.writer import InPlace, resume, undo
 
 STEPS = 2  # of a run in the model
 RUNS = (0, 1)
@@ -324,10 +324,26 @@ for _verb in ("write", "rename", "link", "delete", "truncate", "sync", "sync_dir
     setattr(Told, _verb, _told(_verb))
 
 
+class Killed(Told):
+    """Dies once the manifest is on the device, before the first step."""
+
+    def add(self, event: str | None) -> None:
+        if event == "sync manifest":
+            raise Died
+        super().add(event)
+
+
 @pytest.mark.slow
 def test_what_a_real_run_does_breaks_no_law(box: pathlib.Path) -> None:
-    """The events of a run over every kind of step, and of its undo, as the disk is told them."""
+    """The events of a run over every kind of step, of one that is resumed, and of an undo, as the disk is told them."""
     log_dir = make_log_dir(box)
+    killed = Killed(log_dir, "step")
+    with pytest.raises(Died):
+        InPlace(make_plans(log_dir), HEAD, disk=killed).carry_out()
+    resumed = Told(log_dir, "step")
+    (entry,) = walk_entries(f"{log_dir}.klogtool")
+    resume(entry, disk=resumed)
+    undo(entry, disk=HastyDisk())
     applied = Told(log_dir, "step")
     run = InPlace(make_plans(log_dir), HEAD, disk=applied)
     run.carry_out()
@@ -336,13 +352,14 @@ def test_what_a_real_run_does_breaks_no_law(box: pathlib.Path) -> None:
     real: Scripts = {
         "apply": ["check", "lock", "check in the lock", *applied.events, "unlock"],
         "undo": ["lock", "check in the lock", *taken_back.events, "unlock"],
-        "resume": [event for event in RESUME if event != "step"],
+        "resume": ["lock", "check in the lock", *resumed.events, "unlock"],
     }
-    steps = applied.events.count("step")
-    assert steps > 10
-    real["resume"][3:3] = ["step"] * steps  # type: ignore[index]
+    assert applied.events.count("step") > 10
     assert set(applied.events) == set(APPLY) - {"check", "lock", "check in the lock", "unlock"}
+    assert set(resumed.events) == set(RESUME) - {"lock", "check in the lock", "unlock"}
+    assert resumed.events[0] == "sync manifest"
     taken_back.events = [event for event in taken_back.events if event != "sync plan"]  # the journal, at the end
     assert set(taken_back.events) == set(UNDO) - {"lock", "check in the lock", "unlock"}
     assert walk(real, ONE)[1] == set()
-    assert LOST in walk({**real, "apply": [e for e in real["apply"] if e != "sync kept"]}, ONE)[1]
+    for script, event in (("apply", "sync kept"), ("resume", "sync manifest")):
+        assert LOST in walk({**real, script: [e for e in real[script] if e != event]}, ONE)[1]
