@@ -147,15 +147,16 @@ class DamageJudge:
         return []
 
     def _sure_step(self, at: int, last_offset: int) -> list[int]:
-        """Return one step to where the log continues. A wrong length may lead there too, past sound entries."""
+        """Return one step to where the log continues. A wrong length may lead there too, past sound entries, or into
+        one of them, to a batch in a record's value."""
         steps = self._steps(at, 1, self._is_next)
-        passed = self._probe.next_proved(at + 1) if steps else None
+        following = passed = self._probe.next_proved(at + 1) if steps else None
         while passed is not None and passed < steps[-1]:
             judged = self._probe.judge(passed)
             if judged is None or judged.facts.last_offset <= last_offset:
                 return steps
             passed, last_offset = judged.facts.end, judged.facts.last_offset
-        return [] if steps and passed == steps[-1] and passed != self._probe.next_proved(at + 1) else steps
+        return steps if passed == following else []
 
     def _cautious_steps(self, at: int) -> list[int]:
         """Return the steps by weaker evidence, so the steps must not lead past a sound entry."""

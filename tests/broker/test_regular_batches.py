@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import random
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log import kernel_recovery, mapped_windows
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_valid
 from klogtool.broker.unified_log.segment_recovery import SegmentRecovery
+from klogtool.errors import KlogError
 from klogtool.format.batch import Record
 from klogtool.format.control import (
     ControlRecordType,
@@ -194,3 +196,31 @@ def test_a_file_that_is_cut_meanwhile_is_told_of(tmp_path: pathlib.Path) -> None
     assert found["error"] is not None
     assert "shorter" in str(found["error"][2])
     assert found["truncated"] is None
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_log_needs_order_if_the_densest_index_cannot_hold_its_batches(tmp_path: pathlib.Path, reader: str) -> None:
+    """The smallest interval makes an entry for each batch but the first; a larger one says without entries that such an
+    index could not be."""
+    seen = set()
+    for offsets, times in itertools.product(itertools.product(range(3), repeat=3), repeat=2):
+        pairs = zip(offsets, times, strict=True)
+        batches = [build_batch([Record(BASE_OFFSET + at, TIMESTAMP + t, b"k", b"v", ())]) for at, t in pairs]
+        (tmp_path / LOG_NAME).write_bytes(b"".join(batches))
+        needs, error = (ordered(tmp_path, reader, interval) for interval in (1 << 20, 1))
+        assert needs[0] == (error[1] is not None), (offsets, times)
+        assert needs[1] is None or not needs[0]
+        seen.add(needs)
+    assert len(seen) > 1
+
+
+def ordered(folder: pathlib.Path, reader: str, interval: int) -> tuple[bool, str | None]:
+    """Whether a recovery says that the log needs order, and the error with which it ends."""
+    with Reader(reader).reading():
+        segment = LogSegment(Draft.of(str(folder)), BASE_OFFSET, LogConfig(index_interval_bytes=interval))
+        recovery = SegmentRecovery(segment, LeaderEpochFileCache(), ProducerStateManager(), 1)
+        try:
+            recovery.run()
+        except KlogError as error:
+            return recovery.needs_order, error.kafka_class
+    return recovery.needs_order, None

@@ -709,3 +709,15 @@ def test_both_readers_find_the_same_in_logs_damaged_at_random(seed: int) -> None
         assert list(map(placeless, reference.index)) == list(map(placeless, kernel.index))
         assert list(map(placeless, reference.timeindex)) == list(map(placeless, kernel.timeindex))
         assert replace(reference.report, path="") == replace(kernel.report, path="")
+
+
+def test_a_wrong_length_that_leads_to_a_batch_in_a_record(reader: Reader) -> None:
+    """Such a length passes sound batches over, and ends inside of one: salvage lost what lay between."""
+    inner = build_batch([Record(9, NOW_MS, b"k", b"inner", ())])
+    values = [b"a", b"b", b"c", b"before" * 5 + inner + b"behind" * 5, b"e"]
+    batches = [bytearray(build_batch([Record(n, NOW_MS, b"k", value, ())])) for n, value in enumerate(values)]
+    end = sum(map(len, batches[1:3])) + batches[3].index(inner)
+    batches[1][8:12] = (end - 12).to_bytes(4, "big")
+    told = scan(Files(0, {LOG: b"".join(batches)}), reader)
+    at = len(batches[0])
+    assert [places(found) for found in told.log] == [("batch-header", "length", at, at + len(batches[1]))]
