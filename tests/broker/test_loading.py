@@ -5,6 +5,7 @@ Three segments, 0, 4 and 8, of four batches of one record; each of another leade
 
 from __future__ import annotations
 
+import gzip
 import os
 import pathlib
 from collections.abc import Callable
@@ -506,14 +507,22 @@ def test_what_was_recovered_before_a_split_stays(partition: pathlib.Path) -> Non
     assert result_of(made)[index.name] == sound != b""
 
 
-@pytest.mark.parametrize("magic", [0, 1, 2])
-def test_each_format_is_split(tmp_path: pathlib.Path, magic: int) -> None:
-    entries = [
-        data(offset)
-        if magic == 2
-        else build_message(offset, b"k", b"v", magic=magic, timestamp=NOW_MS if magic else -1)
-        for offset in (0, 3_000_000_000)
-    ]
+def old_message(offset: int, magic: int) -> bytes:
+    return build_message(offset, b"k", b"v", magic=magic, timestamp=NOW_MS if magic else -1)
+
+
+def wrapper(offset: int) -> bytes:
+    """Two messages from this offset on, under the offset of the last one."""
+    inner = gzip.compress(old_message(0, 1) + old_message(1, 1))
+    return build_message(offset + 1, None, inner, magic=1, timestamp=NOW_MS, attributes=1)
+
+
+@pytest.mark.parametrize(
+    "entry", [lambda at: old_message(at, 0), lambda at: old_message(at, 1), wrapper, data], ids=["0", "1", "gzip", "2"]
+)
+def test_each_format_is_split(tmp_path: pathlib.Path, entry: Callable[[int], bytes]) -> None:
+    """A part is named after its first record, of a wrapper the first message in it."""
+    entries = [entry(0), entry(3_000_000_000)]
     partition = tmp_path / "t-0"
     partition.mkdir()
     log(partition, 0).write_bytes(b"".join(entries))
@@ -532,3 +541,22 @@ def test_a_batch_of_no_known_format_is_not_split(tmp_path: pathlib.Path) -> None
     (partition / name_of(0, "index")).write_bytes(b"")
     with pytest.raises(KlogError, match="at byte 79: Invalid magic found in record: 3"):
         plan(partition)
+
+
+@pytest.mark.parametrize("log_start_offset", [0, 4])
+def test_a_segment_that_reaches_into_the_next_one_is_read_up_to_it(
+    tmp_path: pathlib.Path, log_start_offset: int
+) -> None:
+    """The recovery of the next one begins with the producers up to its base offset (UnifiedLog.rebuildProducerState),
+    of which it writes a snapshot there; from a log start at that offset on there is nothing to read."""
+    of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    partition = make(tmp_path / "t-0", {0: segment(0) + data(4) + data(5, **of_producer), 4: segment(4)})
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    (partition / name_of(4, "index")).unlink()
+    made = plan(partition, clean=True, log_start_offset=log_start_offset)
+    snapshots = {base: result_of(made)[name_of(base, "snapshot")] for base in names_of(result_of(made), "snapshot")}
+    assert made.answer["log_end_offset"] == 8
+    assert [parse_producer_snapshot(data) for base, data in snapshots.items() if base == 4] == (
+        [[]] if not log_start_offset else []
+    )
