@@ -11,7 +11,9 @@ import pytest
 from damage import append_bytes, tear_at
 from verifying import edit_text, found, ids, rename, run_verify, told
 
+from klogtool.log.partition import Partition
 from klogtool.verify.findings import Finding
+from klogtool.verify.identity import CureKind, TopicIds, cures_of
 
 CopyOf = Callable[[str], pathlib.Path]
 Path = pathlib.Path
@@ -22,6 +24,8 @@ CHECKPOINTS = [
     "cleaner-offset-checkpoint",
 ]
 LEADER_EPOCHS_END = 78
+
+IDS = ("AAAAAAAAAAAAAAAAAAAAAQ", "HBkLXiG2TBugyYPqjxOXtQ", "Q4rLFXj5Q1aB3vXnJ0abcQ")
 
 
 @pytest.fixture
@@ -280,3 +284,16 @@ def test_what_lost_and_found_has_is_of_the_partition_that_lacks_it(tmp_path: Pat
     (finding,) = [each for each in run_verify(*named)[0] if each.path == str(there)]
     assert finding.loses
     assert f"mv -n {there} {log}" in (finding.cure or "")
+
+
+@pytest.mark.parametrize("other", IDS)
+def test_the_id_of_a_name_is_given_unless_another_folder_has_both(tmp_path: Path, other: str) -> None:
+    """Another folder of this name with an older id, whichever that is, does not stand in the way."""
+    at = [tmp_path / "d1" / "t-0", tmp_path / "d2" / "t-0"]
+    for folder, topic_id in zip(at, ("zzzzzzzzzzzzzzzzzzzzzQ", other), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    mine, beside = (Partition(folder) for folder in at)
+    identity = TopicIds.of({"t": IDS[1]}).judge("t", "zzzzzzzzzzzzzzzzzzzzzQ")
+    kinds = [cure.kind for cure in cures_of(mine, identity, {mine.topic_partition: (mine, beside)})]
+    assert kinds == ([] if other == IDS[1] else [CureKind.WRITE_ID])
