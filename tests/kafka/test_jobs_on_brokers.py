@@ -1,7 +1,7 @@
 """Jobs of people who work with data, over the log dir of a real broker: what they say is what the broker says.
 
-A daily export that goes on beside the running broker; SQL over offsets; skew; batches that do not match their checksum;
-an offline compaction, checked.
+A daily export that goes on beside the running broker, which preallocates a topic's files; SQL over offsets; skew;
+batches that do not match their checksum; an offline compaction, checked.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_jobs_say_what_the_broker_says(version: str) -> None:
         with a_broker(version, scratch / "broker") as broker:
             broker.start()
             small = "internal_segment_bytes" if version == "4.3.1" else "segment_bytes"
-            broker.create_topic("orders", 1)
+            broker.create_topic("orders", 1, preallocate="true", **{small: 4_000_000})
             broker.create_topic("state", 1, **COMPACTED, **{small: 4000})
             (log_dir,), daily = broker.log_dirs, scratch / "daily"
             for records in (200, 100):  # both days beside the running broker
@@ -74,6 +74,7 @@ def test_jobs_say_what_the_broker_says(version: str) -> None:
                     topic: served(broker, topic) for topic in TOPICS
                 }
             assert export(log_dir, daily).startswith("nothing is new")
+            assert (log_dir / "orders-0" / f"{0:020d}.log").stat().st_size == 4_000_000  # zeros behind the records
             broker.join_group("readers", "orders", 70)
             (lag,) = {
                 lag for (group, topic, _), (*_, lag) in kafkas(broker, "--all-groups").items() if group == "readers"

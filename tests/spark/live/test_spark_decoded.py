@@ -1,10 +1,13 @@
-"""Decoded columns in a stream, as Spark calls its reader; what Spark itself makes of them is in docs/spark.md."""
+"""Decoded columns in a stream, as Spark calls its reader, and by Spark itself."""
 
 from __future__ import annotations
 
+import pathlib
 import pickle
+from typing import Any
 
 import pytest
+from live.test_spark_session import needs_limits
 from planned import read
 from running import FIXTURES, ROOT
 
@@ -37,3 +40,16 @@ def test_a_stream_has_the_rows_of_a_batch(log_dir: object) -> None:
     rows = pa.Table.from_batches([batch for partition in partitions for batch in task.read(partition)])
     assert rows.equals(read(str(log_dir), **query))
     assert rows.num_rows
+
+
+@needs_limits
+@pytest.mark.parametrize("log_dir", list(QUERIES)[:2], ids=lambda path: path.parts[-2])
+def test_spark_streams_the_rows_of_a_batch(spark: Any, tmp_path: pathlib.Path, log_dir: pathlib.Path) -> None:
+    options, name = QUERIES[log_dir], f"decoded_{log_dir.parts[-2]}"
+    stream = spark.readStream.format("klog").options(**options, startingOffsets="earliest").load(str(log_dir))
+    writer = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+    assert writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(600)
+    found, batch = spark.table(name), spark.read.format("klog").options(**options).load(str(log_dir))
+    assert found.schema == batch.schema
+    assert found.exceptAll(batch).count() == batch.exceptAll(found).count() == 0
+    assert found.count() == batch.count() > 0
