@@ -60,7 +60,7 @@ from klogtool.verify.identity_cures import (
     read_topic_id,
 )
 from klogtool.verify.misplaced import find_misplaced
-from klogtool.verify.verify_log_dirs import DIRECTORY_ID, worse_and_better
+from klogtool.verify.verify_log_dirs import DIRECTORY_ID, find_immovable, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
@@ -130,16 +130,18 @@ def _inside(path: str, patient: Patient) -> str:
 # Folders.
 
 
-# fsck needs the one; a broker, and klogtool, cannot lock a log dir that has the other.
-_BY_HAND = ("lost+found", FileKind.LOCK.value)
-
-
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
     if is_log_dir(point.path) and point.cure is not None:
         yield replace(by_hand(point.path, point.cure, AdviceCause.LOG_DIR_INSIDE()), lost=Lost(), lost_records=0)
-    if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
+    if _is_movable(point.path):  # else verify's cure says what to do
         option = move_away(AdviceCause.MOVE_OUT(), point.path, patient)
         yield replace(option, effect=Effect.KEEPS_ASIDE)
+
+
+def _is_movable(path: str) -> bool:
+    """Return whether klogtool can move a folder out of a log dir: neither a broker nor klogtool can lock a log dir that
+    has a folder `.lock`."""
+    return os.path.basename(path) != FileKind.LOCK.value and find_immovable(path) is None
 
 
 def move_away(
@@ -413,7 +415,7 @@ def log_start_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
     is_folder = os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path)
-    if is_folder and os.path.basename(point.path) not in _BY_HAND:
+    if is_folder and _is_movable(point.path):
         yield move_away(AdviceCause.MOVE_OUT(), point.path, patient)
 
 

@@ -84,16 +84,28 @@ def _walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules)
 
 
 def _walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
-    """Yield a point for each log dir that only a broker with ZooKeeper can use (KIP-500): it has no topic ids."""
-    if rules.has_zookeeper or cluster.topic_ids:
+    """Yield a point for each log dir that only a broker with ZooKeeper can use (KIP-500): it has no topic ids, or its
+    broker was never migrated, so no cluster with KRaft has these ids."""
+    if rules.has_zookeeper or (cluster.topic_ids and cluster.metadata is not None):
         return
     for path in log_dirs:
         partitions = LogDir(path).partitions
-        if partitions:
+        if partitions and not (cluster.topic_ids and not _was_never_migrated(path)):
             size = sum(map(find_log_bytes, partitions))
-            detail = AheadCause.NO_TOPIC_IDS(count=len(partitions), size=size)
+            cause = AheadCause.NEVER_MIGRATED if cluster.topic_ids else AheadCause.NO_TOPIC_IDS
+            detail = cause(count=len(partitions), size=size)
             stray = Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size), cure=AdviceCause.MIGRATE())
             yield _identity_point(path) or stray
+
+
+def _was_never_migrated(path: str) -> bool:
+    """Return whether meta.properties is as a broker with ZooKeeper keeps it: brokers in a migration (KafkaServer) and
+    with KRaft give each log dir a directory.id, and leave it version 0."""
+    try:
+        identity = LogDir(path).meta_properties
+    except KlogError:
+        return False
+    return identity is not None and identity.version == 0 and identity.directory_id is None
 
 
 def _identity_point(path: str) -> Ahead | None:

@@ -28,6 +28,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.offset_ranges import Offsets
 from klogtool.log.opened import Opened, open_path
@@ -40,7 +41,7 @@ from klogtool.verify.causes import PartitionCause
 from klogtool.verify.choosing_cures import DELETED_BY_START, State, with_cures
 from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity
-from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
+from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
 from klogtool.verify.lost_start import find_lost_start
 from klogtool.verify.misplaced import Misplaced, find_misplaced
@@ -333,9 +334,11 @@ class _Verification:
         beside = Checkpoints.beside(target.partition.path).log_dir
         log_dirs = self._log_dirs or ([] if beside is None else [LogDir(beside)])
         partitions = [partition for log_dir in log_dirs for partition in log_dir.partitions]
-        topic_id = None if topic is None else _id_by_metadata(topic, partitions) or find_topic_id(topic, partitions)
+        known = None if topic is None else _id_by_metadata(topic, partitions)
+        topic_id = known or (None if topic is None else find_topic_id(topic, partitions))
         path = os.path.join(target.partition.path, FileKind.PARTITION_METADATA.value)
-        return replace(finding, cured_by=write_partition_metadata(path, topic_id))
+        loses = known is not None and _is_hidden_without_id(target.partition, known, partitions)
+        return replace(finding, cured_by=write_partition_metadata(path, topic_id), loses=loses)
 
     def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
         """Yield each target with its result."""
@@ -612,6 +615,14 @@ def _files_read(segment: tuple[str, SegmentContext]) -> list[str]:
 def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
     metadata = next((one for one in partitions if one.topic_partition == METADATA_PARTITION), None)
     return None if metadata is None else (_topic_ids(metadata) or {}).get(topic)
+
+
+def _is_hidden_without_id(partition: Partition, topic_id: str, partitions: Iterable[Partition]) -> bool:
+    """Return whether a partition dir without topic id has records that nobody is served after the next start: a broker
+    sets it aside (LogManager.isStrayReplica), and no other folder is the partition with the cluster's id."""
+    twins = (one for one in partitions if one.topic_partition == partition.topic_partition and one.state.is_current)
+    is_served = any(read_topic_id(twin) == topic_id for twin in twins)
+    return partition.state.is_current and not is_served and bool(find_log_bytes(partition))
 
 
 def _topic_ids(metadata: Partition) -> dict[str, str] | None:

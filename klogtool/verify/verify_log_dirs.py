@@ -20,7 +20,7 @@ from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_visible_to_java
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
-from klogtool.log.folder import list_folder
+from klogtool.log.folder import find_partition_dir_name, list_folder
 from klogtool.log.log_dirs import FolderKind, is_log_dir, kind_of_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
@@ -31,7 +31,7 @@ from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity import without_set_aside
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
-from klogtool.verify.misplaced import Misplaced, find_misplaced
+from klogtool.verify.misplaced import LOST_FOUND, Misplaced, find_misplaced
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
@@ -42,6 +42,11 @@ ANOTHER_BROKER = CureCause.OTHER_BROKERS_DISK()
 DIRECTORY_ID = "directory_id"  # the field of a finding
 NO_READABLE = "No readable meta.properties files found."
 WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
+# Snapshots of NetApp, EFS, CephFS and ZFS, and what GlusterFS and Windows keep: nobody can rename these.
+OF_FILE_SYSTEMS = (
+    *(".snapshot", ".snap", ".zfs", ".glusterfs", ".trashcan"),
+    *("System Volume Information", "$RECYCLE.BIN"),
+)
 MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that it moves
 _METADATA = FileKind.PARTITION_METADATA.value
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
@@ -110,11 +115,26 @@ def _verify_names(log_dir: LogDir, found_misplaced: Iterable[Misplaced]) -> Iter
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
             there = misplaced.get(path)
-            yield there.finding(path) if there else Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
+            yield there.finding(path) if there else _verify_foreign_file(path, log_dir)
     yield from (there.finding(path) for path, there in misplaced.items() if there.is_recovered)
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
     if log_dir.partitions and not Checkpoints(log_dir.path).has_clean_marker:
         yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())
+
+
+def _verify_foreign_file(path: str, log_dir: LogDir) -> Finding:
+    """Return the finding of a file, or of a link to nothing. It is in the way if it has the name of a partition that
+    was here: a broker cannot create the folder (LogManager.createLogDirectory)."""
+    name, lines = find_partition_dir_name(os.path.basename(path)), Checkpoints(log_dir.path)
+    if name is not None and name.state.is_current:
+        partition = TopicPartition(name.topic, name.partition)
+        for kind in (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT):
+            if lines.find_line(kind, partition) is not None:
+                cure = remarked(move_out(path, log_dir.path), CureRemark.PUT_FOLDER_BACK(partition=str(partition)))
+                return Finding(
+                    Kind.FOREIGN_FILE, path, LogDirCause.IN_THE_WAY(lines=kind.value), cured_by=cure, loses=True
+                )
+    return Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
 
 
 def _verify_marker_folder(path: str, log_dir: LogDir) -> Iterator[Finding]:
@@ -145,11 +165,21 @@ def _verify_clean_marker(path: str) -> Iterator[Finding]:
 
 
 def _cure_of_folder(log_dir: LogDir, name: str) -> Reason:
-    if name == "lost+found":
+    path = os.path.join(log_dir.path, name)
+    in_place = find_immovable(path)
+    if in_place is not None:
+        return in_place
+    return CureCause.IS_LOG_DIR(path=path) if is_log_dir(path) else move_out(path, log_dir.path)
+
+
+def find_immovable(path: str) -> Reason | None:
+    """Return what to do about a folder that has to stay where it is, or that nobody can rename; None for any other."""
+    name = os.path.basename(path)
+    if name == LOST_FOUND:
         return CureCause.SUB_FOLDER()
-    if is_log_dir(os.path.join(log_dir.path, name)):
-        return CureCause.IS_LOG_DIR(path=os.path.join(log_dir.path, name))
-    return move_out(os.path.join(log_dir.path, name), log_dir.path)
+    if name in OF_FILE_SYSTEMS:
+        return CureCause.SUB_FOLDER_OF_DISK(name=name)
+    return CureCause.UNMOUNT(path=path) if os.path.ismount(path) else None
 
 
 def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties], rules: Rules) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 from msgspec.structs import replace
 
-from klogtool.broker.timestamps import LARGEST_MS, unit_of
+from klogtool.broker.timestamps import LARGEST_MS, is_in_seconds, time_text, unit_of
 from klogtool.causes import from_text
 from klogtool.errors import Changed, KlogError
 from klogtool.format.indexes import NO_TIMESTAMP, is_entry_due
@@ -103,6 +103,7 @@ class _SegmentVerification:
         finally:
             walk.fill(self._report)
         yield from self._future(walk)
+        yield from self._in_seconds()
         yield from self._unreadable
         yield from self._index_findings(walk)
 
@@ -147,6 +148,21 @@ class _SegmentVerification:
         )
         lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
         yield Finding(Kind.TIMESTAMP_IMPLAUSIBLE, self._file.path, reason, start, end, lowest, highest)
+
+    def _in_seconds(self) -> Iterator[Finding]:
+        """Yield a finding if the newest timestamp is a time in seconds: retention goes by that one alone."""
+        report = self._report
+        if is_in_seconds(report.largest_timestamp, min(self._context.now_ms, LARGEST_MS)):
+            time = time_text(report.largest_timestamp * 1000)
+            reason = SegmentCause.IN_SECONDS(largest=report.largest_timestamp, time=time)
+            last_offset = report.next_offset - 1
+            yield Finding(
+                Kind.TIMESTAMP_IMPLAUSIBLE,
+                self._file.path,
+                reason,
+                first_offset=report.first_offset,
+                last_offset=last_offset,
+            )
 
     # The indexes.
 

@@ -165,6 +165,19 @@ def test_a_log_dir_of_a_broker_with_zookeeper_is_not_for_a_release_without_it(tm
     assert kraft["starts"] == "loses-data"
 
 
+def test_a_log_dir_of_a_broker_with_zookeeper_that_has_topic_ids(tmp_path: pathlib.Path) -> None:
+    """A broker 4.3.1 with KRaft took such a log dir, and set all its partitions aside. One with a directory.id was
+    migrated, or is being migrated."""
+    log_dir = pathlib.Path(shutil.copytree(FIXTURES / "transactions" / "logdir", tmp_path / "logdir"))
+    for more, starts in (("", "loses-data"), ("directory.id=8wl-LckyKCB52erXVaWMyQ\n", "yes")):
+        (log_dir / "meta.properties").write_text(f"version=0\nbroker.id=1\ncluster.id=abc\n{more}")
+        (verdict,) = rows(doctor(tmp_path, "--format", "json"), "verdict")
+        assert verdict["starts"] == starts
+    (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
+    (verdict,) = rows(doctor(tmp_path, "--format", "json", "--kafka", "3.9"), "verdict")
+    assert verdict["starts"] == "yes"
+
+
 def test_host_adds_what_the_machine_does_to_the_logs(killed: pathlib.Path) -> None:
     host = rows(doctor(killed.parent, "--host", "--format", "json"), "host")
     assert {"vm.max_map_count", "open files"} <= {row["name"] for row in host}

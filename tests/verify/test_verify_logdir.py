@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import time
@@ -51,6 +52,33 @@ def the_one(findings: list[Finding]) -> Finding:
 def test_a_foreign_folder_stops_a_broker(log_dir: Path, name: str) -> None:
     (log_dir / name).mkdir()
     assert told(found(log_dir)) == [("foreign-folder", name)]
+
+
+@pytest.mark.parametrize("name", [".snapshot", ".snap", ".zfs", "System Volume Information"])
+def test_a_folder_of_the_file_system_is_not_to_be_moved(log_dir: Path, name: str) -> None:
+    (log_dir / name).mkdir()
+    finding = the_one(found(log_dir))
+    assert finding.id == "foreign-folder"
+    assert "sub-folder" in str(finding.cure)
+    assert "mv " not in str(finding.cure)
+
+
+def test_a_disk_that_is_mounted_in_a_log_dir_is_unmounted(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (log_dir / "backup").mkdir()
+    monkeypatch.setattr("os.path.ismount", lambda path: os.path.basename(path) == "backup")
+    assert str(the_one(found(log_dir)).cure).startswith("umount ")
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_is_in_the_way_of_a_partition_that_was_here_is_an_error(log_dir: Path, is_link: bool) -> None:
+    """A broker 4.3.1 says FileAlreadyExistsException, and takes the log dir offline."""
+    (log_dir / "t-0").rename(log_dir.parent / "elsewhere")
+    (log_dir / "t-0").symlink_to("nothing-there") if is_link else (log_dir / "t-0").write_bytes(b"x")
+    (finding,) = (each for each in found(log_dir) if each.id == "foreign-file")
+    assert (finding.severity.value, "of t-0" in str(finding.cure)) == ("error", True)
+    for checkpoint in CHECKPOINTS:
+        (log_dir / checkpoint).unlink(missing_ok=True)
+    assert found(log_dir) == []  # no partition of this name was here
 
 
 @pytest.mark.parametrize("name", ["remote-log-index-cache", "__cluster_metadata-7"])

@@ -265,6 +265,17 @@ def test_partition_metadata_that_cannot_be_read(copy_of: CopyOf, text: str, outc
     assert outcome in finding.detail
 
 
+def test_partition_metadata_that_hides_a_partition_of_the_cluster_is_an_error(copy_of: CopyOf) -> None:
+    log_dir = copy_of("metadata/logdir")
+    file = log_dir / "topic-0-0/partition.metadata"
+    file.unlink()
+    (finding,) = found(log_dir)
+    assert (finding.id, finding.path) == ("partition-metadata-missing", str(file))
+    assert [each.id for each in found(log_dir / "topic-0-0")] == ["partition-metadata-missing"]
+    (log_dir / "topic-0-0").rename(log_dir / "never-0")  # the cluster has no such topic: a broker is right
+    assert "partition-metadata-missing" not in ids(found(log_dir))
+
+
 def test_partition_metadata_is_missed_where_others_have_it(copy_of: CopyOf) -> None:
     log_dir = copy_of("transactions/logdir")
     (log_dir / "t-0/partition.metadata").unlink()

@@ -584,10 +584,12 @@ def test_sequence_numbers(reader: Reader) -> None:
         assert scan(log_of(*sound), reader).log == []
 
 
-def test_timestamps_that_cannot_be_yet(reader: Reader) -> None:
-    def at(first: int, timestamp: int) -> bytes:
-        return build_batch(records(first, 1, timestamp=timestamp))
+def at(first: int, timestamp: int) -> bytes:
+    """A batch of one record."""
+    return build_batch(records(first, 1, timestamp=timestamp))
 
+
+def test_timestamps_that_cannot_be_yet(reader: Reader) -> None:
     for timestamp, word in (
         (NOW_MS + 1, "later"),
         (1_700_000_000_000_000, "micro"),
@@ -600,6 +602,15 @@ def test_timestamps_that_cannot_be_yet(reader: Reader) -> None:
         assert (told.log[0].first_offset, told.log[0].last_offset) == (1, 3)
         assert word in told.log[0].detail
     assert scan(log_of(at(0, NOW_MS)), reader).log == []
+
+
+def test_a_segment_whose_newest_timestamp_is_in_seconds(reader: Reader) -> None:
+    """Retention by time deletes it at once: in milliseconds that is a day of January 1970."""
+    (finding,) = scan(log_of(at(0, 1_600_000_000), at(1, 1_600_000_001)), reader).log
+    assert (finding.id, finding.first_offset, finding.last_offset) == ("timestamp-implausible", 0, 1)
+    assert "2020-09-13" in finding.detail
+    for timestamps in ((1_600_000_000, NOW_MS), (NOW_MS // 1000 + 1,), (5,), (-1,)):
+        assert scan(log_of(*(at(n, each) for n, each in enumerate(timestamps))), reader).log == []
 
 
 def test_very_many_of_a_kind_are_told_as_one_in_the_end(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
