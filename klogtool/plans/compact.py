@@ -26,12 +26,14 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
 from klogtool.causes import Reason, Text
 from klogtool.errors import Changed, Corrupt, KlogError
+from klogtool.escape import quoted
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.format.typed import Moment
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.segment import Segment
 from klogtool.log.thread_pool import in_order
 from klogtool.parameters import NOT_GIVEN, Given, Unit, parameter
 from klogtool.plans.causes import PassCause, PlanNote, ProducersFrom, VerdictCause
@@ -52,6 +54,9 @@ from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.recover import walk_partition_dirs
 from klogtool.plans.results import ChangeResult, LeftAlone, Result
 from klogtool.plans.retain import DeletedSegment, deleted_segments
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.segment_report import SegmentContext
+from klogtool.verify.verify_segment import verify_segment
 
 COMMAND = "compact"
 SETTINGS = (
@@ -331,6 +336,7 @@ def compact_log(
     sizes = {segment.base_offset: segment.size for segment in log.segments.all}
     doubts: list[IndexDoubt] = []
     passes_at_ms = question.passes_at_ms or [log.terms.now_ms]
+    false_checksums: list[Text] = []
     for n, now_ms in enumerate(passes_at_ms, 1):
         log.draft.make_spool = make_spool if make_spool is not CountingSpool or n == len(passes_at_ms) else None
         log.terms = replace(log.terms, now_ms=now_ms)
@@ -341,6 +347,7 @@ def compact_log(
         if to_clean.is_reset:
             line = to_clean.first_dirty_offset
         if (to_clean.is_eligible and log.terms.config.compact) or question.force:
+            false_checksums = false_checksums or _false_checksums(log, to_clean)
             checkpoint, stats = cleaning(log, to_clean, now_ms, keeps_magic=question.keep_magic)
             line, done = checkpoint, _cleaned(done, checkpoint, stats)
             log.report.cleaned |= set(stats.groups)
@@ -355,11 +362,26 @@ def compact_log(
     if question.no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     result = CompactResult(passes, checkpoint, _producers_from(log), doubts or UNSET, state=settle(log))
-    notes: list[Text] = list(log.terms.setting_notes(SETTINGS))
+    notes: list[Text] = [*false_checksums, *log.terms.setting_notes(SETTINGS)]
     if log.terms.rules.keeps_emptied_batch is EmptiedBatch.STAYS_AT_HIGH_WATERMARK:  # then the cleaner needs it
         notes.insert(0, PlanNote.EMPTIED_BATCH(high_watermark=log.high_watermark))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
     return Change(result, tuple(in_order_of_base), tuple(notes), first_dirty=line)
+
+
+def _false_checksums(log: LoadedLog, to_clean: LogToClean) -> list[Text]:
+    """Return the note about batches with a wrong checksum, if there are any: a cleaner does not look at it
+    (Cleaner.cleanInto), so what they hold replaces sound records. Segments that the load has changed are sound."""
+    found: list[Finding] = []
+    for segment in log.segments.all:
+        is_as_loaded = os.path.isfile(segment.path) and os.path.getsize(segment.path) == segment.size
+        if segment.base_offset < to_clean.bound and is_as_loaded:
+            findings, _ = verify_segment(Segment(segment.path), SegmentContext(log.terms.now_ms))
+            found += (finding for finding in findings if finding.id is Kind.BATCH_CRC)
+    if not found:
+        return []
+    file, folder = os.path.basename(found[0].path), quoted(log.draft.path)
+    return [PlanNote.FALSE_CHECKSUMS(count=len(found), file=file, position=found[0].start or 0, folder=folder)]
 
 
 def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:

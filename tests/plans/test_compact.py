@@ -222,6 +222,16 @@ def test_records_without_a_key_go_and_are_told(tmp_path: pathlib.Path) -> None:
     assert [r.offset for r in records_of(result_of(plan))] == [1, 2]
 
 
+def test_a_batch_with_a_wrong_checksum_that_replaces_a_sound_record_is_told(tmp_path: pathlib.Path) -> None:
+    folder = make(tmp_path / "t-0", {0: keyed(0, b"a") + keyed(1, b"a"), 2: keyed(2, b"b")})
+    assert not any("checksum" in str(note) for note in decided(folder).notes)
+    log = folder / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-2] + b"!\0")  # the value's last byte, before the number of headers
+    (note,) = (note for note in map(str, decided(folder).notes) if "checksum" in note)
+    assert note.startswith(f"1 batch has a wrong checksum, the first at byte {len(keyed(0, b'a'))} of {log.name}")
+    assert [record.offset for record in records_of(result_of(decided(folder)))] == [1, 2]  # as a broker does it
+
+
 def test_an_empty_key_is_a_key(tmp_path: pathlib.Path) -> None:
     """Cleaner.shouldRetainRecord asks hasKey, which is a size of -1."""
     folder = make(tmp_path / "t-0", {0: keyed(0, b"") + keyed(1, b"a") + keyed(2, b""), 3: keyed(3, b"b")})
