@@ -372,16 +372,16 @@ def compact_log(
 def _false_checksums(log: LoadedLog, to_clean: LogToClean) -> list[Text]:
     """Return the note about batches with a wrong checksum, if there are any: a cleaner does not look at it
     (Cleaner.cleanInto), so what they hold replaces sound records. Segments that the load has changed are sound."""
-    found: list[Finding] = []
+    wrong: list[Finding] = []
     for segment in log.segments.all:
         is_as_loaded = os.path.isfile(segment.path) and os.path.getsize(segment.path) == segment.size
         if segment.base_offset < to_clean.bound and is_as_loaded:
             findings, _ = verify_segment(Segment(segment.path), SegmentContext(log.terms.now_ms))
-            found += (finding for finding in findings if finding.id is Kind.BATCH_CRC)
-    if not found:
+            wrong += (finding for finding in findings if finding.id is Kind.BATCH_CRC)
+    if not wrong:
         return []
-    file, folder = os.path.basename(found[0].path), quoted(log.draft.path)
-    return [PlanNote.FALSE_CHECKSUMS(count=len(found), file=file, position=found[0].start or 0, folder=folder)]
+    file, folder = os.path.basename(wrong[0].path), quoted(log.draft.path)
+    return [PlanNote.FALSE_CHECKSUMS(count=len(wrong), file=file, position=wrong[0].start or 0, folder=folder)]
 
 
 def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:

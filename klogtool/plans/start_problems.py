@@ -16,14 +16,12 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.format.names import METADATA_TOPIC, FileKind
-from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.verify.causes import KraftCause
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
-from klogtool.verify.stops import StopOutcome, refuses
+from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
+from klogtool.verify.stops import StopOutcome
 from klogtool.verify.verify_checkpoints import read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
@@ -101,7 +99,6 @@ def _of_partition(partition: Partition) -> Iterator[Finding]:
     if partition.topic_partition == METADATA_PARTITION:
         layout, named = verify_names(partition)
         yield from named
-        yield from _judge_metadata_id(metadata)
         yield from verify_kraft(layout, min(layout.segments, default=0))
 
 
@@ -109,19 +106,6 @@ def replay_problems(folder: str, rules: Rules) -> Iterator[Finding]:
     """Yield a finding if a release does not replay the metadata in this partition dir, and the node ends."""
     findings = verify_replay(folder, read_cluster_metadata(folder, rules), rules)
     yield from (finding for finding in findings if finding.stop is not None)
-
-
-def _judge_metadata_id(path: str) -> Iterator[Finding]:
-    """Yield a finding if the metadata log has another topic id than its own (UnifiedLog.initializeTopicId)."""
-    topic_id, own = read_topic_id(Partition(os.path.dirname(path))), build_uuid(METADATA_TOPIC_ID)
-    if topic_id not in (None, own):
-        message = (
-            f"Tried to assign topic ID Optional[{own}] to log for topic partition {METADATA_PARTITION},"
-            f"but log already contained topic ID {topic_id}"
-        )
-        reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(topic_id), always=own)
-        stop = refuses("InconsistentTopicIdException", message)
-        yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cured_by=write_partition_metadata(path, own), stop=stop)
 
 
 def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:

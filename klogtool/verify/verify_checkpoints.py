@@ -103,7 +103,15 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else entry.offset
             of = str(entry.topic_partition)
-            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.reason, first_offset=first_offset, entry=of, cured_by=cure)
+            yield Finding(
+                Kind.CHECKPOINT_ENTRY,
+                path,
+                entry.reason,
+                first_offset=first_offset,
+                entry=of,
+                cured_by=cure,
+                loses=entry.wrong.cause is CheckpointCause.LOG_START_BEYOND and _has_records(entry, ends),
+            )
         if len(false) > MOST_ENTRIES_TOLD:
             more = FindingCause.MORE(count=len(false) - MOST_ENTRIES_TOLD)
             yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cured_by=cure)
@@ -199,6 +207,12 @@ def _wrong_offset(
         if offset < start:
             return CheckpointCause.LOG_STARTS(start=start), start
     return None
+
+
+def _has_records(entry: _FalseEntry, ends: Iterable[PartitionEnds]) -> bool:
+    """Return whether a start that deletes the log deletes more than an empty one."""
+    of_it = (end for end in ends if end.partition.topic_partition == entry.topic_partition)
+    return any(end.log_end_offset is not None and end.log_end_offset > (end.base_offset or 0) for end in of_it)
 
 
 def _put_back_first(false: Sequence[_FalseEntry], ends: Iterable[PartitionEnds]) -> Reason | None:

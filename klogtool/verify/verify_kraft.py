@@ -17,27 +17,31 @@ from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.internal.records import METADATA, parse_metadata_record
-from klogtool.format.names import FileKind
+from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import CureRemark, FindingCause, KraftCause
 from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, move_out_of_partition, remove
 from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.identity_cures import read_topic_id, write_partition_metadata
 from klogtool.verify.stops import Stop, refuses
-from klogtool.verify.verify_names import Layout
+from klogtool.verify.verify_names import METADATA_PARTITION, Layout
 from klogtool.verify.verify_replay import verify_replay
 
 METADATA_VERSION = "metadata.version"
 
 
 def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
-    """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset;
-    and of what no release replays.
+    """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset,
+    of its topic id, and of what no release replays.
 
     At its start a broker reads only the newest snapshot, so only that one can stop it.
     """
+    yield from _judge_topic_id(layout.path)
     damaged = {}
     for offset, name in layout.kraft_snapshots.items():
         damaged[offset] = list(verify_kraft_snapshot(layout.path_of(name)))
@@ -55,6 +59,20 @@ def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
         yield from verify_quorum_state(path)
     if not any(damaged.values()):  # what a damaged snapshot has lost is told there
         yield from verify_replay(layout.path, read_cluster_metadata(layout.path, TOLERANT_RULES), TOLERANT_RULES)
+
+
+def _judge_topic_id(folder: str) -> Iterator[Finding]:
+    """Yield a finding if the metadata log has another topic id than its own (UnifiedLog.initializeTopicId)."""
+    topic_id, own = read_topic_id(Partition(folder)), build_uuid(METADATA_TOPIC_ID)
+    path = os.path.join(folder, FileKind.PARTITION_METADATA.value)
+    if topic_id not in (None, own):
+        message = (
+            f"Tried to assign topic ID Optional[{own}] to log for topic partition {METADATA_PARTITION},"
+            f"but log already contained topic ID {topic_id}"
+        )
+        reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(topic_id), always=own)
+        stop = refuses("InconsistentTopicIdException", message)
+        yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cured_by=write_partition_metadata(path, own), stop=stop)
 
 
 def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding]:

@@ -226,6 +226,14 @@ def test_an_entry_below_the_log_start(log_dir: Path, name: str, counts: bool) ->
     assert found(log_dir) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"), zip(CHECKPOINTS, ["warning", "warning", "error", "warning"], strict=True)
+)
+def test_a_line_by_which_a_start_deletes_the_log_is_an_error(log_dir: Path, name: str, severity: str) -> None:
+    (log_dir / name).write_text("0\n1\nt 0 79\n")
+    assert {each.severity.value for each in found(log_dir) if each.id == "checkpoint-entry"} == {severity}
+
+
 def test_an_entry_of_a_partition_that_is_about_to_go(disks: Path) -> None:
     with (disks / "d2/recovery-point-offset-checkpoint").open("w") as file:
         file.write("0\n3\nt 0 60\nt 1 14\nt 2 60\n")
