@@ -352,7 +352,6 @@ OF_KAFKA = {
     "format": "batch batch_encoding checkpoints codecs/__init__ codecs/gzip codecs/inflated codecs/padding control "
     "control_values identity indexes internal/decoders internal/message internal/primitives internal/records "
     "internal/remote_log java_text kernel_layout record_digests text text_values",
-    "plans": "start_problems",
     "verify": "verify_checkpoints verify_kraft verify_log_dirs verify_names verify_voters",
 }
 # What is left: a sentence or two of klogtool in each. Nothing is added here.

@@ -227,7 +227,7 @@ def test_an_entry_below_the_log_start(log_dir: Path, name: str, counts: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "severity"), zip(CHECKPOINTS, ["warning", "warning", "error", "warning"], strict=True)
+    ("name", "severity"), [(name, "error" if "log-start" in name else "warning") for name in CHECKPOINTS]
 )
 def test_a_line_by_which_a_start_deletes_the_log_is_an_error(log_dir: Path, name: str, severity: str) -> None:
     (log_dir / name).write_text("0\n1\nt 0 79\n")
