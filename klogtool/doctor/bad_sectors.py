@@ -17,6 +17,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason, Text
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.causes import AheadCause
+from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
@@ -25,10 +26,15 @@ from klogtool.log.folder import names_in
 from klogtool.verify.causes import CureRemark
 from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, remove, salvage
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import Stop, StopOutcome, offline
+from klogtool.verify.stops import Stop
 
-_FAULT = "a fault occurred in a recent unsafe memory access operation in compiled Java code"  # of Java 17
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_ENDS = {
+    FileKind.LOG: "io-error-in-log",
+    FileKind.TXN_INDEX: "io-error-in-transaction-index",
+    FileKind.KRAFT_SNAPSHOT: "io-error-in-kraft-snapshot",
+    **dict.fromkeys(_INDEXES, "io-error-in-index"),
+}
 _CHUNK = 1 << 20
 
 
@@ -58,7 +64,11 @@ def walk_unread(log_dirs: Sequence[str], cluster: Cluster, checkpoints: Sequence
             path = os.path.join(log_dir, kind.value)
             if (error := _error_of(path)) is not None:
                 yield _point(
-                    path, What.OFFLINE, AheadCause.UNREAD(why=error.reason), _offline(), move_out(path, log_dir)
+                    path,
+                    What.OFFLINE,
+                    AheadCause.UNREAD(why=error.reason),
+                    stop_at("io-error", is_fatal=False),
+                    move_out(path, log_dir),
                 )
     if cluster.metadata_dir is None:
         return
@@ -89,19 +99,9 @@ def _cure_of_metadata(path: str) -> Text:
 
 def _at_start(path: str, error: Unreadable) -> Ahead:
     kind, detail = parse_file_name(os.path.basename(path)).kind, AheadCause.UNREAD(why=error.reason)
-    stops = {
-        FileKind.LOG: ("KafkaException", "java.io.IOException: Input/output error"),
-        FileKind.TXN_INDEX: ("KafkaException", f"Failed to read from the transaction index {path}"),
-        FileKind.KRAFT_SNAPSHOT: ("UncheckedIOException", "Failed to read records into memory"),
-        **dict.fromkeys(_INDEXES, ("InternalError", _FAULT)),
-    }
-    if kind in stops:
-        return _point(path, What.REFUSES, detail, Stop(StopOutcome.REFUSES, *stops[kind]))
-    return _point(path, What.OFFLINE, detail, _offline())
-
-
-def _offline() -> Stop:
-    return offline("IOException", os.strerror(errno.EIO))
+    if kind in _ENDS:
+        return _point(path, What.REFUSES, detail, stop_at(_ENDS[kind], path=path))
+    return _point(path, What.OFFLINE, detail, stop_at("io-error", is_fatal=False))
 
 
 def _point(path: str, what: What, detail: Reason, stop: Stop | None = None, cure: Text | None = None) -> Ahead:

@@ -210,8 +210,9 @@ def _written(log: LoadedLog) -> Iterator[str]:
 
 def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
     """owned: what has to be given to the broker's user, if that is another path."""
-    messages = {"FileNotFoundException": f"{file} (Permission denied)", "IOException": f"Could not read file {file}"}
-    stop = offline(kafka_class, messages.get(kafka_class, file))
+    stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
+    if kafka_class == "IOException":
+        stop = stop_at("file-not-readable", is_fatal=False, path=file)
     cure = AdviceCause.OWNER(path=quoted(owned or file))
     return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.DENIED(), stop=stop, cured_by=cure), What.OFFLINE)
 
@@ -228,9 +229,16 @@ def _fixed(file: str, fixed: str) -> Ahead:
     return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.FIXED(), stop=stop, cured_by=cure), What.OFFLINE)
 
 
-def walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKind]) -> Iterator[Ahead]:
+def walk_denied(log_dirs: Sequence[str], cluster: Cluster, checkpoints: Sequence[FileKind]) -> Iterator[Ahead]:
+    """Yield the points about what the broker's user may not open outside of data partitions. checkpoints: those that
+    the broker reads."""
+    yield from _walk_denied_log_dirs(log_dirs, checkpoints)
+    yield from filter(None, [_find_denied_metadata(cluster)])
+
+
+def _walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKind]) -> Iterator[Ahead]:
     """Yield a point for each log dir that cannot be locked, written, or read. A lock may be made anew if the folder can
-    be written. checkpoints: those that the broker reads."""
+    be written."""
     for log_dir in log_dirs:
         for kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
             if is_fifo(path := os.path.join(log_dir, kind.value)):
@@ -271,7 +279,7 @@ def walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKind
             yield _fixed(fixed, fixed)
 
 
-def find_denied_metadata(cluster: Cluster) -> Ahead | None:
+def _find_denied_metadata(cluster: Cluster) -> Ahead | None:
     """Return the point about the first file of the metadata that may not be read, written or made: the process ends.
     None if there is none. All its segments are recovered at each start."""
     if cluster.metadata_dir is None or not os.path.isdir(

@@ -56,7 +56,7 @@ from klogtool.doctor.other_release import walk_level_points, walk_release_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
-from klogtool.doctor.permissions import find_denied_metadata, walk_denied_log_dirs
+from klogtool.doctor.permissions import walk_denied
 from klogtool.doctor.replicas import has_eligible_replicas, leads_in, walk_left_out, walk_replica_points
 from klogtool.doctor.running_broker import weigh_by_store, with_ends, with_markers
 from klogtool.doctor.segments_drawn import with_segments
@@ -212,8 +212,7 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         *walk_quorum_points(view, patient),
         *(() if is_told else walk_cut_points(view)),
         *walk_forgotten_segments(patient, how.tier),
-        *walk_denied_log_dirs(seen.log_dirs, how.circumstances.checkpoints_read),
-        *filter(None, [find_denied_metadata(seen.cluster)]),
+        *walk_denied(seen.log_dirs, seen.cluster, how.circumstances.checkpoints_read),
         *walk_unread(seen.log_dirs, seen.cluster, how.circumstances.checkpoints_read),
         *walk_release_points(seen.log_dirs, seen.cluster, patient.rules, view is None or view.is_broker),
         *(point for point in loaded if point.what is not What.STRAY),
