@@ -560,3 +560,29 @@ def test_a_segment_that_reaches_into_the_next_one_is_read_up_to_it(
     assert [parse_producer_snapshot(data) for base, data in snapshots.items() if base == 4] == (
         [[]] if not log_start_offset else []
     )
+
+
+def test_a_recovered_segment_knows_the_producers_below_it_without_any_snapshot(tmp_path: pathlib.Path) -> None:
+    """A load forgets them after a clean stop; the recovery of one segment reads the segments below
+    (LogLoader.recoverSegment)."""
+    of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    partition = make(tmp_path / "t-0", {0: segment(0, 3) + data(3, **of_producer), 4: segment(4)})
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    (partition / name_of(4, "index")).unlink()
+    files = result_of(plan(partition, clean=True))
+    assert [entry.producer_id for entry in parse_producer_snapshot(files[name_of(4, "snapshot")])] == [7]
+
+
+def test_a_batch_that_reaches_over_the_next_segment_ends_what_is_read_before_it(tmp_path: pathlib.Path) -> None:
+    partition = make(tmp_path / "t-0", {0: data(0, records=7), 4: segment(4)})
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    (partition / name_of(4, "index")).unlink()
+    assert plan(partition, clean=True).answer["log_end_offset"] == 8
+
+
+def test_one_byte_behind_the_last_batch_is_cut_and_nothing_stays_behind_it(partition: pathlib.Path) -> None:
+    append_bytes(log(partition, 4), b"\0")
+    made = plan(partition)
+    assert (made.answer["truncated"][0]["bytes"], made.answer["deleted_segments"]) == (1, [8])
