@@ -97,7 +97,8 @@ class OrderJudge:
         if previous is not None and end is not None and end + 1 == lowest:
             return self._correct_end(previous, end, lowest)
         mine = self._better_offset(entry)
-        if previous is not None and not entry.is_copy_of(previous) and entry.last_offset >= lowest:
+        is_copy = previous is not None and self._is_copy(entry, previous)
+        if previous is not None and not is_copy and entry.last_offset >= lowest:
             theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
             if theirs.likelihood > mine.likelihood:
                 return self._correct_previous(previous, theirs.offset)
@@ -113,14 +114,15 @@ class OrderJudge:
         if entry.tells_first_offset:
             rows[start + _FIRST] = lowest
         rows[start + _LAST] = max(lowest, entry.last_offset)
-        if (
-            previous is not None
-            and entry.is_copy_of(previous)
-            and entry.last_offset >= lowest >= succession.base_offset
-        ):
+        if is_copy and entry.last_offset >= lowest >= succession.base_offset:
             return _damage(Kind.OFFSET_ORDER, entry, OrderCause.COPY(offset=lowest, before=before))
         after = self._after(entry)
         return _offset_order(entry, before, succession.base_offset, None if after is None else after.lowest_offset)
+
+    def _is_copy(self, entry: EntryFacts, previous: EntryFacts) -> bool:
+        """Return whether it is the entry before once more: one of the same size and times has another checksum."""
+        head = self._probe.head
+        return entry.is_copy_of(previous) and head(entry.position) == head(previous.position)
 
     def _better_offset(self, entry: EntryFacts) -> _Guess:
         """Return what an entry's first offset would be if it is wrong.

@@ -742,3 +742,17 @@ def test_ranges_have_what_was_added_and_nothing_else(seed: int) -> None:
         ranges.add(first, last)
         added |= set(range(first, last + 1))
     assert {number for number in range(-2, 70) if number in ranges} == added
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_bit_of_a_base_offset_between_gaps_is_told_from_the_other_offsets_there(reader: Reader, bit: int) -> None:
+    """Offsets 6 to 8 have room there, and only 8 differs in a bit from what the batch says."""
+    batches = [
+        bytearray(build_batch([Record(at, NOW_MS, b"k", b"%02d" % at, ())])) for at in (*range(6), *range(8, 14))
+    ]
+    batches[6][:8] = ((8 ^ 1 << bit) % (1 << 64)).to_bytes(8, "big")
+    told = scan(Files(0, {LOG: b"".join(batches)}), reader)
+    at = sum(map(len, batches[:6]))
+    assert [(places(each), each.first_offset) for each in told.log] == [
+        (("batch-header", "base_offset", at, at + len(batches[6])), 8)
+    ]
