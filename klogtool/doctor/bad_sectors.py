@@ -35,12 +35,13 @@ _ENDS = {
     FileKind.KRAFT_SNAPSHOT: "io-error-in-kraft-snapshot",
     **dict.fromkeys(_INDEXES, "io-error-in-index"),
 }
+_OF_DISK = (errno.EIO, errno.EREMOTEIO, errno.EUCLEAN, errno.ESTALE, errno.EBADMSG)
 _CHUNK = 1 << 20
 
 
 def is_of_disk(error: KlogError) -> bool:
     """Return whether the disk did not give what a file has."""
-    return isinstance(error, Unreadable) and error.errno == errno.EIO
+    return isinstance(error, Unreadable) and error.errno in _OF_DISK
 
 
 def is_unread(point: Ahead) -> bool:
@@ -63,31 +64,26 @@ def walk_unread(log_dirs: Sequence[str], cluster: Cluster, checkpoints: Sequence
         for kind in (FileKind.META_PROPERTIES, *checkpoints):
             path = os.path.join(log_dir, kind.value)
             if (error := _error_of(path)) is not None:
-                yield _point(
-                    path,
-                    What.OFFLINE,
-                    AheadCause.UNREAD(why=error.reason),
-                    stop_at("io-error", is_fatal=False),
-                    move_out(path, log_dir),
-                )
+                yield replace(_at_start(path, error), cure=move_out(path, log_dir))
     if cluster.metadata_dir is None:
         return
-    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
-    for name in _of_metadata(folder):
-        path = os.path.join(folder, name)
+    for path in _of_metadata(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)):
         if (error := _error_of(path)) is not None:
             yield replace(_at_start(path, error), what=What.REFUSES, cure=_cure_of_metadata(path))
 
 
 def _of_metadata(folder: str) -> Iterator[str]:
     """Yield the files that a start reads: all segments are recovered, the newest snapshots are loaded."""
-    names = names_in(folder) if os.path.isdir(folder) else []
-    kinds = {name: parse_file_name(name) for name in names}
-    yield from (name for name, file in kinds.items() if file.kind in (FileKind.LOG, *_INDEXES) and not file.suffix)
-    yield from sorted(name for name, file in kinds.items() if file.kind is FileKind.PRODUCER_SNAPSHOT)[-1:]
-    yield from sorted(name for name, file in kinds.items() if file.kind is FileKind.KRAFT_SNAPSHOT and not file.suffix)[
-        -1:
-    ]
+    names = sorted(names_in(folder)) if os.path.isdir(folder) else []
+    by_kind: dict[FileKind, list[str]] = {}
+    for name in names:
+        file = parse_file_name(name)
+        if not file.suffix:
+            by_kind.setdefault(file.kind, []).append(os.path.join(folder, name))
+    for kind in (FileKind.LOG, *_INDEXES):
+        yield from by_kind.get(kind, [])
+    for kind in (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT):
+        yield from by_kind.get(kind, [])[-1:]
 
 
 def _cure_of_metadata(path: str) -> Text:
@@ -98,15 +94,13 @@ def _cure_of_metadata(path: str) -> Text:
 
 
 def _at_start(path: str, error: Unreadable) -> Ahead:
-    kind, detail = parse_file_name(os.path.basename(path)).kind, AheadCause.UNREAD(why=error.reason)
-    if kind in _ENDS:
-        return _point(path, What.REFUSES, detail, stop_at(_ENDS[kind], path=path))
-    return _point(path, What.OFFLINE, detail, stop_at("io-error", is_fatal=False))
+    kind, why = parse_file_name(os.path.basename(path)).kind, os.strerror(error.errno or errno.EIO)
+    stop = stop_at(_ENDS.get(kind, "io-error"), is_fatal=kind in _ENDS, path=path, why=why)
+    return _point(path, What.REFUSES if kind in _ENDS else What.OFFLINE, AheadCause.UNREAD(why=error.reason), stop)
 
 
-def _point(path: str, what: What, detail: Reason, stop: Stop | None = None, cure: Text | None = None) -> Ahead:
-    finding = Finding(Kind.UNREADABLE, path, detail, stop=stop)
-    return Ahead(path, what, detail, stop=stop, finding=finding, cure=cure)
+def _point(path: str, what: What, detail: Reason, stop: Stop | None = None) -> Ahead:
+    return Ahead(path, what, detail, stop=stop, finding=Finding(Kind.UNREADABLE, path, detail, stop=stop))
 
 
 def _error_of(path: str) -> Unreadable | None:
