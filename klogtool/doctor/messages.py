@@ -295,4 +295,6 @@ _BLANKS = re.compile(r"[ \t\xa0]+")
 _LOGGER_INSIDE = re.compile(
     r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\) (?=[\w.$]{1,200}(?:Exception|Error)\b)"
 )
-_LOGGER = re.compile(r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\)$", re.MULTILINE)
+_LOGGER = re.compile(  # and the thread behind it, as Strimzi logs it
+    r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\)(?: \[[^\[\]\n]{1,200}\])?$", re.MULTILINE
+)

@@ -57,6 +57,15 @@ def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, 
     assert not any("org.apache.kafka" in (one.where.file or "") for one in found)
 
 
+@every_message
+def test_logger_and_thread_behind_it_do_not_matter(outcome: str, name: str, message: str) -> None:
+    """As images of Strimzi log: they stood in the path of the log dir, and so in the commands."""
+    first, _, rest = message.partition("\n")
+    found = recognise(f"2023-08-22 00:36:59,911 WARN {first} (kafka.server.ReplicaManager) [log-handler-/d0]\n{rest}")
+    assert found[0].situation.name == name
+    assert not any(word in str(one.where) for one in found for word in ("kafka.server", "log-handler"))
+
+
 @pytest.mark.slow
 @every_message
 def test_a_line_that_a_terminal_has_wrapped(outcome: str, name: str, message: str) -> None:
