@@ -282,7 +282,7 @@ def readable(text: str, wanted: int = 4096) -> str:
         text = text.replace(typed, meant)
     text = _LOGGER_INSIDE.sub("\n", _COLOUR.sub("", text))
     text = "\n".join(line[:wanted] for line in text.split("\n"))
-    return _LOGGER.sub("", _BLANKS.sub(" ", text))
+    return _LOGGER.sub("", _CODE_OF_MARKDOWN.sub(r"\1\2", _BLANKS.sub(" ", text)))
 
 
 _TYPED = (
@@ -295,6 +295,8 @@ _BLANKS = re.compile(r"[ \t\xa0]+")
 _LOGGER_INSIDE = re.compile(
     r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\) (?=[\w.$]{1,200}(?:Exception|Error)\b)"
 )
-_LOGGER = re.compile(  # and the thread behind it, as Strimzi logs it
-    r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\)(?: \[[^\[\]\n]{1,200}\])?$", re.MULTILINE
+_LOGGER = re.compile(  # and the number of its line, as Confluent's images log it; and the thread, as Strimzi's do
+    r" \((?:kafka|org\.apache\.kafka|io\.confluent|state)\.[\w.$]{1,200}(?::\d{1,9})?\)(?: \[[^\[\]\n]{1,200}\])?$",
+    re.MULTILINE,
 )
+_CODE_OF_MARKDOWN = re.compile(r"^((?:> ?){0,9})`([^`\n]{1,4096})`$", re.MULTILINE)

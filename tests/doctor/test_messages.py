@@ -59,11 +59,17 @@ def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, 
 
 @every_message
 def test_logger_and_thread_behind_it_do_not_matter(outcome: str, name: str, message: str) -> None:
-    """As images of Strimzi log: they stood in the path of the log dir, and so in the commands."""
+    """As images of Strimzi and Confluent log: they stood in the path of the log dir, and so in the commands."""
     first, _, rest = message.partition("\n")
-    found = recognise(f"2023-08-22 00:36:59,911 WARN {first} (kafka.server.ReplicaManager) [log-handler-/d0]\n{rest}")
-    assert found[0].situation.name == name
-    assert not any(word in str(one.where) for one in found for word in ("kafka.server", "log-handler"))
+    for behind in ("(kafka.server.ReplicaManager) [log-handler-/d0]", "(kafka.server.ReplicaManager:68)"):
+        found = recognise(f"2023-08-22 00:36:59,911 WARN {first} {behind}\n{rest}")
+        assert found[0].situation.name == name
+        assert not any(word in str(one.where) for one in found for word in ("kafka.server", "log-handler"))
+
+
+def test_a_line_that_is_quoted_in_an_issue_has_no_mark_in_its_paths() -> None:
+    for line in ("> `Stopping serving replicas in dir /d1`", "`Stopping serving replicas in dir /d1`"):
+        assert [one.where.dir for one in recognise(line)] == ["/d1"]
 
 
 @pytest.mark.slow
