@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from running import ROOT
 
+pytestmark = pytest.mark.timeout(900)  # each starts a Spark of its own: minutes on a busy machine
 FIXTURES = ROOT / "fixtures"
 HERE = pathlib.Path(__file__).parent
 BLOCK = re.compile(r"^```text\n\$ (klogtool spark [^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -42,7 +43,7 @@ def klogtool(*words: str | pathlib.Path, **env: str) -> subprocess.CompletedProc
         env={**os.environ, "COLUMNS": "110", "NO_COLOR": "1", **env},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=800,
     )
 
 
@@ -66,7 +67,7 @@ def test_an_attempt_that_died_leaves_nothing_twice(tmp_path: pathlib.Path) -> No
     (tmp_path / "marks").mkdir()
     words = [sys.executable, "-c", SCRIPT, tmp_path / "out", tmp_path / "marks", FIXTURES / "transactions/logdir"]
     env = {**os.environ, "PYTHONPATH": str(HERE)}
-    done = subprocess.run(list(map(str, words)), env=env, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(list(map(str, words)), env=env, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == len(os.listdir(tmp_path / "marks")) >= 4
     found = [
@@ -82,7 +83,7 @@ def test_a_task_that_always_dies_is_told_with_the_log(tmp_path: pathlib.Path) ->
     script += "from klogtool.spark.spreading import spread\n"
     script += "with open_session('local[1,1]') as s:\n    spread(s, os._exit, [1])\n"
     env = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=180)
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=800)
     (line, log) = done.stderr.splitlines()[-2:]
     assert "SparkFailed: The Spark job failed: " in line
     assert "Exception" in pathlib.Path(log.removeprefix("Its log: ")).read_text()

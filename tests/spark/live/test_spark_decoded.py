@@ -23,6 +23,7 @@ QUERIES = {
 }
 
 
+@needs_limits
 @pytest.mark.parametrize("log_dir", QUERIES, ids=lambda path: path.parts[-2])
 def test_a_stream_has_the_rows_of_a_batch(log_dir: object) -> None:
     import pyarrow as pa

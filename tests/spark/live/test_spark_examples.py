@@ -11,9 +11,11 @@ import sys
 from typing import Any
 
 import pytest
+from live.test_spark_session import needs_limits
 from loading import data, make
 from running import FIXTURES, ROOT
 
+pytestmark = pytest.mark.timeout(900)  # each starts a Spark of its own: minutes on a busy machine
 LOG_DIR = FIXTURES / "transactions" / "logdir"
 PAGE = (ROOT / "docs/spark.md").read_text(encoding="utf-8")
 
@@ -30,7 +32,7 @@ def without_activation(tmp_path: pathlib.Path) -> dict[str, str]:
 
 
 def run(words: list[str], folder: pathlib.Path, env: dict[str, str]) -> str:
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -124,6 +126,7 @@ def orders(folder: pathlib.Path, records: int) -> pathlib.Path:
     return make(folder / "logs/orders-0", {0: [data(n) for n in range(records)]})
 
 
+@needs_limits
 @pytest.mark.parametrize("name", ["to_parquet.py", "to_delta.py"])
 def test_a_stream_into_files_goes_on_where_it_ended(name: str, tmp_path: pathlib.Path) -> None:
     log = orders(tmp_path, 20) / f"{0:020d}.log"

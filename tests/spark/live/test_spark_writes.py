@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from live.test_spark_session import needs_limits
 from running import FIXTURES
 
 from klogtool.spark import by_partition
@@ -139,6 +140,7 @@ def test_rows_for_such_a_table_are_at_the_path_that_they_were_given(
         catalog.table("of_columns").collect()
 
 
+@needs_limits
 def test_a_batch_of_a_stream_may_be_written(spark: Any, tmp_path: pathlib.Path) -> None:
     """Spark runs it inside another execution, as it does with tables."""
     stream = spark.readStream.format("klog").option("startingOffsets", "earliest")
