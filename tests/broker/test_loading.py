@@ -586,3 +586,14 @@ def test_one_byte_behind_the_last_batch_is_cut_and_nothing_stays_behind_it(parti
     append_bytes(log(partition, 4), b"\0")
     made = plan(partition)
     assert (made.answer["truncated"][0]["bytes"], made.answer["deleted_segments"]) == (1, [8])
+
+
+@pytest.mark.parametrize(("cleaned", "is_complete"), [(0, False), (4, False), (8, True)])
+def test_a_swap_at_or_above_an_unfinished_file_goes(partition: pathlib.Path, cleaned: int, is_complete: bool) -> None:
+    """It belongs to a set that is not complete (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    swapped(partition)
+    (partition / name_of(cleaned, "log.cleaned")).write_bytes(b"")
+    before = log(partition, 4).read_bytes()
+    files = result_of(plan(partition))
+    assert (files[name_of(4, "log")] != before) == is_complete
+    assert not [name for name in files if name.endswith((".swap", ".cleaned"))]
