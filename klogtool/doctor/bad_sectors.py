@@ -19,9 +19,8 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.causes import AheadCause
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
-from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.file import Unreadable, find_disk_error
 from klogtool.log.folder import names_in
 from klogtool.verify.causes import CureRemark
 from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, remove, salvage
@@ -35,13 +34,6 @@ _ENDS = {
     FileKind.KRAFT_SNAPSHOT: "io-error-in-kraft-snapshot",
     **dict.fromkeys(_INDEXES, "io-error-in-index"),
 }
-_OF_DISK = (errno.EIO, errno.EREMOTEIO, errno.EUCLEAN, errno.ESTALE, errno.EBADMSG)
-_CHUNK = 1 << 20
-
-
-def is_of_disk(error: KlogError) -> bool:
-    """Return whether the disk did not give what a file has."""
-    return isinstance(error, Unreadable) and error.errno in _OF_DISK
 
 
 def is_unread(point: Ahead) -> bool:
@@ -63,12 +55,12 @@ def walk_unread(log_dirs: Sequence[str], cluster: Cluster, checkpoints: Sequence
     for log_dir in log_dirs:
         for kind in (FileKind.META_PROPERTIES, *checkpoints):
             path = os.path.join(log_dir, kind.value)
-            if (error := _error_of(path)) is not None:
+            if (error := find_disk_error(path)) is not None:
                 yield replace(_at_start(path, error), cure=move_out(path, log_dir))
     if cluster.metadata_dir is None:
         return
     for path in _of_metadata(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)):
-        if (error := _error_of(path)) is not None:
+        if (error := find_disk_error(path)) is not None:
             yield replace(_at_start(path, error), what=What.REFUSES, cure=_cure_of_metadata(path))
 
 
@@ -101,17 +93,3 @@ def _at_start(path: str, error: Unreadable) -> Ahead:
 
 def _point(path: str, what: What, detail: Reason, stop: Stop | None = None) -> Ahead:
     return Ahead(path, what, detail, stop=stop, finding=Finding(Kind.UNREADABLE, path, detail, stop=stop))
-
-
-def _error_of(path: str) -> Unreadable | None:
-    """Return the disk's error at a file, which is read whole; None if there is none."""
-    if not os.path.isfile(path):
-        return None
-    try:
-        with LogFile(path) as file:
-            buffer = bytearray(_CHUNK)
-            for at in range(0, file.size, _CHUNK):
-                file.read_into(buffer, at, min(_CHUNK, file.size - at))
-    except Unreadable as error:
-        return error if is_of_disk(error) else None
-    return None

@@ -17,7 +17,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
-from klogtool.doctor.bad_sectors import is_of_disk, unread
+from klogtool.doctor.bad_sectors import unread
 from klogtool.doctor.causes import AdviceCause, AheadCause, few_names, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
@@ -126,7 +126,7 @@ def _rehearse(
     try:
         return _judged(path, question, checkpoints, most_unread, (log, plan, recovery), time.monotonic() - began)
     except Unreadable as error:
-        if not is_of_disk(error):
+        if not error.is_of_disk:
             raise
         return Rehearsed(not_loaded(path, reason=WhyUnknown.UNREADABLE), (unread(error, path),))
 
@@ -252,7 +252,7 @@ def _refused(path: str, error: KlogError) -> Ahead:
     if isinstance(error, Unreadable):
         if error.errno in (errno.EACCES, errno.EPERM):
             return not_permitted(error, os.path.dirname(path))
-        if is_of_disk(error):
+        if error.is_of_disk:
             return unread(error, path)
         return ahead_of(Finding(Kind.UNREADABLE, at, AheadCause.UNREADABLE(why=error.reason)), What.OFFLINE)
     stop = stop_of(error)

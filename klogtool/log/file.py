@@ -18,6 +18,7 @@ from klogtool.log.expected_files import read_before
 from klogtool.log.gentle import DirectReads, Pace, pace
 
 _COMPARED_BYTES = 1 << 20
+_OF_DISK = (errno.EIO, errno.EREMOTEIO, errno.EUCLEAN, errno.ESTALE, errno.EBADMSG)
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -34,6 +35,11 @@ class Unreadable(KlogError):
 
     errno: int | None = None
     at_start = False
+
+    @property
+    def is_of_disk(self) -> bool:
+        """Return whether the disk, or the server that has it, did not give what the file has."""
+        return self.errno in _OF_DISK
 
 
 class LogFile:
@@ -176,6 +182,20 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
                 f"{file.size} bytes are more than this kind of file can have (limit: {limit})", path=file.path
             )
         return file.read(0, file.size)
+
+
+def find_disk_error(path: str) -> Unreadable | None:
+    """Return the disk's error at a file, which is read whole; None if there is none."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with LogFile(path) as file:
+            buffer = bytearray(_COMPARED_BYTES)
+            for at in range(0, file.size, _COMPARED_BYTES):
+                file.read_into(buffer, at, min(_COMPARED_BYTES, file.size - at))
+    except Unreadable as error:
+        return error if error.is_of_disk else None
+    return None
 
 
 def check_path(path: str) -> None:

@@ -25,7 +25,7 @@ from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
-from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.file import LogFile, Unreadable, find_disk_error
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -222,7 +222,11 @@ def _walk_reached(partition: Partition) -> Iterator[tuple[int, str]]:
 
 
 def _side_problem(partition: Partition) -> KlogError | None:
-    """Return why a start ends at a small file beside the log, or None (UnifiedLog.create)."""
+    """Return why a start ends at a file beside the log, or None (UnifiedLog.create). It maps all indexes."""
+    indexes = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+    paths = (segment.side_path(kind) for segment in partition.segments for kind in indexes)
+    if (error := next(filter(None, map(find_disk_error, paths)), None)) is not None:
+        return error
     try:
         assign_leader_epochs(partition.leader_epochs or ())
         topic_id = partition.topic_id

@@ -251,8 +251,9 @@ class Election(Struct, frozen=True):
     @property
     def begins_anew(self) -> bool:
         """Return whether one may lead, and no copy here has any metadata: a new cluster, or one whose disks were
-        wiped."""
-        return bool(self.may_lead) and self.best is None
+        wiped. What a damaged copy has is not known."""
+        is_known = all(seat.controller.log.is_whole for seat in self.seats)
+        return bool(self.may_lead) and self.best is None and is_known
 
     @property
     def refused(self) -> Mapping[int, Refusal]:

@@ -96,3 +96,25 @@ def test_an_error_of_the_disk_says_what_to_do(tmp_path: Path, monkeypatch: pytes
     fail(monkeypatch, disks / log(11))
     done = run_here(["hash", str(disks / T)], tmp_path)
     assert (done.status, "klogtool salvage" in done.err, "dmesg" in done.err) == (4, True, True)
+
+
+@pytest.mark.parametrize("end", ["log", "index"])
+def test_a_quorum_has_no_leader_whose_metadata_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    disks = wounded(Scenario(clean, "any"), tmp_path / "disks")
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "CONTROLLER://localhost:9093,PLAINTEXT://localhost:9092",
+    }
+    (tmp_path / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    words = ["quorum", str(disks / "d0"), "--config-file", "server.properties"]
+    assert run_here(words, tmp_path).status == 0
+    fail(monkeypatch, disks / f"{CM}/{0:020d}.{end}")
+    done = run_here(words, tmp_path)
+    assert (done.status, f"klogtool doctor {disks / 'd0'}" in done.out.decode()) == (1, True)
+    assert "A leader is elected" not in done.out.decode()
+    assert "begins anew" not in " ".join(done.out.decode().split())
