@@ -347,8 +347,9 @@ def compact_log(
         if to_clean.is_reset:
             line = to_clean.first_dirty_offset
         if (to_clean.is_eligible and log.terms.config.compact) or question.force:
-            false_checksums = false_checksums or _false_checksums(log, to_clean)
+            loaded = _as_loaded(log, to_clean)
             checkpoint, stats = cleaning(log, to_clean, now_ms, keeps_magic=question.keep_magic)
+            false_checksums = false_checksums or _false_checksums(log, loaded, stats)
             line, done = checkpoint, _cleaned(done, checkpoint, stats)
             log.report.cleaned |= set(stats.groups)
             for verdict in _verdicts(stats, sizes):
@@ -369,14 +370,25 @@ def compact_log(
     return Change(result, tuple(in_order_of_base), tuple(notes), first_dirty=line)
 
 
-def _false_checksums(log: LoadedLog, to_clean: LogToClean) -> list[Text]:
+def _as_loaded(log: LoadedLog, to_clean: LogToClean) -> dict[int, str]:
+    """Return the paths of the segments that a pass cleans, by base offset, without those that the load has changed:
+    these are sound."""
+    segments = [segment for segment in log.segments.all if segment.base_offset < to_clean.bound]
+    return {
+        segment.base_offset: segment.path
+        for segment in segments
+        if os.path.isfile(segment.path) and os.path.getsize(segment.path) == segment.size
+    }
+
+
+def _false_checksums(log: LoadedLog, loaded: Mapping[int, str], stats: CleaningStats) -> list[Text]:
     """Return the note about batches with a wrong checksum, if there are any: a cleaner does not look at it
-    (Cleaner.cleanInto), so what they hold replaces sound records. Segments that the load has changed are sound."""
+    (Cleaner.cleanInto), so what they hold replaces sound records."""
     wrong: list[Finding] = []
-    for segment in log.segments.all:
-        is_as_loaded = os.path.isfile(segment.path) and os.path.getsize(segment.path) == segment.size
-        if segment.base_offset < to_clean.bound and is_as_loaded:
-            findings, _ = verify_segment(Segment(segment.path), SegmentContext(log.terms.now_ms))
+    for base, path in loaded.items():
+        tally = stats.tallies.get(base)
+        if tally is None or tally.unproved:
+            findings, _ = verify_segment(Segment(path), SegmentContext(log.terms.now_ms))
             wrong += (finding for finding in findings if finding.id is Kind.BATCH_CRC)
     if not wrong:
         return []

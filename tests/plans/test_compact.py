@@ -232,6 +232,19 @@ def test_a_batch_with_a_wrong_checksum_that_replaces_a_sound_record_is_told(tmp_
     assert [record.offset for record in records_of(result_of(decided(folder)))] == [1, 2]  # as a broker does it
 
 
+def test_all_batches_with_a_wrong_checksum_are_counted(tmp_path: pathlib.Path) -> None:
+    """In any segment and place: first, last, one after another."""
+    for wrong in ((0,), (2,), (3,), (0, 1, 2), (1, 4), (3, 4, 5), (0, 1, 2, 3, 4, 5)):
+        batches = [keyed(offset, b"k%d" % (offset % 2)) for offset in range(6)]
+        segments = {0: batches[:3], 3: batches[3:], 6: [keyed(6, b"z")]}
+        folder = make(tmp_path / f"t{'-'.join(map(str, wrong))}-0", segments)
+        changed = [data[:-2] + b"!\0" if n in wrong else data for n, data in enumerate(batches)]
+        for base in (0, 3):
+            (folder / f"{base:020d}.log").write_bytes(b"".join(changed[base : base + 3]))
+        (note,) = (note for note in map(str, decided(folder).notes) if "checksum" in note)
+        assert note.startswith(f"{len(wrong)} batch"), (wrong, note)
+
+
 def test_an_empty_key_is_a_key(tmp_path: pathlib.Path) -> None:
     """Cleaner.shouldRetainRecord asks hasKey, which is a size of -1."""
     folder = make(tmp_path / "t-0", {0: keyed(0, b"") + keyed(1, b"a") + keyed(2, b""), 3: keyed(3, b"b")})

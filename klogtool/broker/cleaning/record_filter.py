@@ -47,7 +47,8 @@ class CleaningTally(Struct):
     """Records and bytes that were read and kept of a segment, and how many records were removed, by reason.
 
     superseded: a later record has the key. tombstones: expired tombstones. keyless: without a key. aborted: of aborted
-    transactions, by the count in the header. markers: of transactions without any records left.
+    transactions, by the count in the header. markers: of transactions without any records left. unproved: how many
+    batches were met that have a wrong checksum, or whose checksum was not looked at; more may follow them.
     """
 
     messages_read: int = 0
@@ -59,6 +60,7 @@ class CleaningTally(Struct):
     keyless: int = 0
     aborted: int = 0
     markers: int = 0
+    unproved: int = 0
 
     def add(self, other: CleaningTally) -> None:
         """Add another tally."""
