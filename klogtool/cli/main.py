@@ -261,6 +261,10 @@ def _status_of(work: Callable[[], object], *, debug: bool) -> int:
         return status if isinstance(status, int) else DONE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except RuntimeError as error:  # a signal while a class is made: Python before 3.12 makes this of it
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return INTERRUPTED
+        raise
     except (ReaderGone, BrokenPipeError):
         forget_stdout()
         return READER_GONE

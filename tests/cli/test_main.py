@@ -116,6 +116,22 @@ def test_130_an_interrupt_is_quiet(run: Run, log: pathlib.Path, monkeypatch: pyt
     assert (done.status, done.told) == (130, "")
 
 
+def test_130_an_interrupt_while_a_class_is_made(run: Run, log: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the import of a command's module: Python before 3.12 makes a RuntimeError of it."""
+
+    class Interrupting:
+        def __set_name__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    def interrupted(*_: object) -> None:
+        type("Made", (), {"name": Interrupting()})
+
+    monkeypatch.setattr(KafkaDump, "_log", interrupted)
+    monkeypatch.setattr("klogtool.render.kafka_dump.DUMPS", {".log": interrupted})
+    done = run("dump-log", log)
+    assert (done.status, done.told) == (130, "")
+
+
 def test_out_of_memory_is_an_error_like_others(run: Run, log: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(*_: object) -> None:
         raise MemoryError
