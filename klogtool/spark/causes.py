@@ -44,7 +44,7 @@ class StreamCause(Cause):
 class ExportCause(Cause):
     """Why a folder is no export, and why offsets are missing in one."""
 
-    NO_EXPORT, FILE_GONE, NOT_NAMED, DAMAGED, SCHEMA = some(5)
+    NO_EXPORT, FILE_GONE, NOT_NAMED, SCHEMA = some(4)
     DELETED_BEFORE, CHANGED, OBJECT_MISSING, SHORTER, OTHER_EPOCH = some(5)
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.causes import Reason
+from klogtool.disk.causes import OutputRefusal
 from klogtool.disk.export_folder import drop_part, new_part, write_part
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.tiered.objects import parse_object_name
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from klogtool.disk.export_folder import ExportFolder
-
+from klogtool.disk.export_folder import ExportFolder
 
 ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 32 << 20
@@ -292,7 +292,7 @@ def _parsed(data: bytes, path: str) -> ExportManifest:
     try:
         manifest = msgspec.json.decode(data, type=ExportManifest)
     except (ValueError, RecursionError) as error:  # msgspec's errors are such
-        raise KlogError(ExportCause.DAMAGED(), path=path) from error
+        raise KlogError(OutputRefusal.NOT_AS_WRITTEN(), path=path) from error
     if manifest.schema != SCHEMA:
         raise Unsupported(ExportCause.SCHEMA(schema=manifest.schema), path=path)
     return manifest
