@@ -276,7 +276,7 @@ def _within(file: ContentFile, parts: Iterable[Readable], offsets: Offsets | Non
             yield part
             continue
         for each in walk_each(file, part):
-            there = (one.offset for one in records_of(file, each) if offsets.covers(one.offset, one.offset))
+            there = (one.offset for one in records_of(file, each) if one.offset in offsets)
             inside = [offset for offset in there if part.first_offset <= offset <= part.last_offset]
             yield from in_rows(each, inside) if each.records else (each,)
 

@@ -343,7 +343,7 @@ class _Consumer:
         """Yield the records of a batch, and whether the consumer got each."""
         got, numbers = self._got.get(batch.key, Offsets()), self._got_of_odd.get(batch.key, set())
         for n, record in enumerate(self._records_of(batch)):
-            yield record, got.covers(record.offset, record.offset) if batch.is_plain else n in numbers
+            yield record, record.offset in got if batch.is_plain else n in numbers
 
     def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
         """Return the records that the consumer got as part of another batch (a cleaner had begun)."""

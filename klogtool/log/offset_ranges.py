@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 
 class Offsets:
-    """A set of offsets, as ranges."""
+    """A set of offsets, or of positions, as ranges."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
+
+    def __contains__(self, offset: int) -> bool:
+        return self.covers(offset, offset)
 
     def add(self, first: int, last: int) -> None:
         """Add a range."""

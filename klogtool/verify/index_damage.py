@@ -8,7 +8,6 @@ begins at its position, if its offset is below that batch's, or if it reaches in
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
@@ -33,27 +32,6 @@ from klogtool.verify.findings import Finding, Kind
 
 MOST_RUNS = 1000  # of wrong entries that are told one by one
 PIECE_BYTES = 1 << 20
-
-
-class Ranges:
-    """Ranges of numbers, both ends inclusive, added in ascending order; those that touch become one."""
-
-    def __init__(self) -> None:
-        self._firsts, self._lasts = array("q"), array("q")
-
-    def add(self, first: int, last: int) -> None:
-        """One more, none of the former begins behind it."""
-        if self._lasts and first <= self._lasts[-1] + 1:
-            self._lasts[-1] = max(last, self._lasts[-1])
-        else:
-            self._firsts.append(first)
-            self._lasts.append(last)
-
-    def __contains__(self, number: int) -> bool:
-        at = bisect_right(self._firsts, number) - 1
-        return at >= 0 and number <= self._lasts[at]
-
-
 Pair: TypeAlias = tuple[int, int]
 
 

@@ -6,10 +6,11 @@ from klogtool.causes import Reason
 from klogtool.format.batch_proof import EntryFacts
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.succession import Succession, Why
+from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 from klogtool.verify.causes import IndexCause
 from klogtool.verify.closed_end import is_right_end
-from klogtool.verify.index_damage import IndexFile, Ranges
+from klogtool.verify.index_damage import IndexFile
 
 
 class IndexJudge:
@@ -29,7 +30,7 @@ class IndexJudge:
         self._closed_at = closed_at
         self._succession, self._probe = succession, probe
         self._offset_index, self._time_index = offset_index, time_index
-        self._damaged_bytes, self._missing_offsets, self._some_missing = Ranges(), Ranges(), False
+        self._damaged_bytes, self._missing_offsets, self._some_missing = Offsets(), Offsets(), False
         self._doubtful_position = -1
 
     def note_damage(self, start: int, end: int) -> None:

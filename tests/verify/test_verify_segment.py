@@ -26,7 +26,7 @@ from klogtool.format.batch import CODEC_NAMES, Record
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log import proving
 from klogtool.log.segment import Segment
-from klogtool.verify import index_damage, log_walk, verify_segment
+from klogtool.verify import log_walk, verify_segment
 from klogtool.verify.findings import Finding
 from klogtool.verify.segment_report import SegmentContext
 
@@ -732,16 +732,6 @@ def test_a_wrong_length_that_leads_to_a_batch_in_a_record(reader: Reader) -> Non
     told = scan(Files(0, {LOG: b"".join(batches)}), reader)
     at = len(batches[0])
     assert [places(found) for found in told.log] == [("batch-header", "length", at, at + len(batches[1]))]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_ranges_have_what_was_added_and_nothing_else(seed: int) -> None:
-    rng, ranges, added = random.Random(seed), index_damage.Ranges(), set[int]()
-    for first in sorted(rng.sample(range(60), 6)):
-        last = first + rng.choice((0, 1, 5))
-        ranges.add(first, last)
-        added |= set(range(first, last + 1))
-    assert {number for number in range(-2, 70) if number in ranges} == added
 
 
 @pytest.mark.parametrize("bit", range(64))
