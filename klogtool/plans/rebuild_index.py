@@ -26,7 +26,7 @@ from klogtool.causes import Text
 from klogtool.errors import AtPath, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.log_end import find_log_end
 from klogtool.log.opened import open_partition_dir
@@ -48,7 +48,6 @@ KINDS: Mapping[SideFile, FileKind] = {
     "snapshot": FileKind.PRODUCER_SNAPSHOT,
     "leader-epoch-checkpoint": FileKind.LEADER_EPOCH_CHECKPOINT,
 }
-_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class RebuildIndexQuestion(Question, frozen=True, kw_only=True):
@@ -120,7 +119,7 @@ def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
         if not isinstance(verdict, RebuildVerdict):
             continue
         base = verdict.segment
-        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in _INDEX_KINDS]
+        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in INDEX_KINDS]
         yield RebuiltSegment(
             base,
             verdict.truncated_bytes,
@@ -208,7 +207,7 @@ def _rebuild_all(
     # An empty log of no segment gets one at a start, which is no side file: its indexes would have no `.log`.
     for segment in log.segments.all:
         if segment not in there:
-            for kind in _INDEX_KINDS:
+            for kind in INDEX_KINDS:
                 draft.delete(build_file_name(kind, segment.base_offset))
     _keep_only(draft, question.only or KINDS)
     return log, verdicts

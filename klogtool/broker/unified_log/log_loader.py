@@ -25,7 +25,7 @@ from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, build_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 
@@ -33,7 +33,6 @@ _Result = TypeVar("_Result")
 
 
 _TEMPORARY = ".tmp"
-_INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
 # These errors empty a segment in recovery; all others fail the load. Kafka has I/O errors also for a folder in place of
 # a file. Real I/O errors are reported as such, and nothing is done about them.
 _EMPTIES = ("InvalidOffsetException",)
@@ -354,7 +353,7 @@ class _Loader:
             segment.close()
         self.segments.clear()
         for name in self.draft.names_found():
-            if name.endswith(_INDEX_KINDS):
+            if name.endswith(tuple(kind.value for kind in INDEX_KINDS)):
                 if not self._exists(build_file_name(FileKind.LOG, base_of(self.draft, name))):
                     self.draft.delete(name)
             elif name.endswith(FileKind.LOG.value):
