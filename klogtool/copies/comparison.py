@@ -54,7 +54,7 @@ class Compared(Struct, frozen=True):
     equal_batches: int
 
 
-def compare(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None, jobs: int = 1) -> Compared:
+def compare(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None) -> Compared:
     """Compare two partition dirs.
 
     deep: records where bytes differ, else headers. log_start: the log start offset, if it is not the checkpoints'.

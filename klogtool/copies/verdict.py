@@ -67,7 +67,7 @@ class DiffVerdict(Struct, frozen=True):
         return min(self.compared.a.log_end_offset, self.compared.b.log_end_offset)
 
 
-def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None, jobs: int = 1) -> DiffVerdict:
+def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None) -> DiffVerdict:
     """Compare two partition dirs, and say what that means. See `compare` for the arguments and the errors."""
     compared = compare(path_a, path_b, deep=deep, log_start=log_start)
     word, offset = find_word(compared)
