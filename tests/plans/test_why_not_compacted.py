@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import shlex
+import shutil
 from typing import Any
 
 import pytest
@@ -85,6 +86,19 @@ def test_the_high_watermark_and_a_lag(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"b"), 2: keyed(2, b"c")})
     assert "high-watermark" in reasons(folder, high_watermark=1)
     assert "lag" in reasons(folder, config={"min.compaction.lag.ms": "999999999"})
+
+
+@pytest.mark.parametrize("first_dirty", [0, 2, 3], ids=["none clean", "at a segment", "inside of a segment"])
+def test_what_holds_a_cleaner_back_is_named_wherever_it_has_cleaned_up_to(disk: pathlib.Path, first_dirty: int) -> None:
+    """The limit is below the first dirty offset where that is inside of a segment, or where a limit went back."""
+    logs = {0: keyed(0, b"a") + keyed(1, b"b"), 2: keyed(2, b"c") + keyed(3, b"d"), 4: keyed(4, b"e")}
+    (disk / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {first_dirty}\n")
+    folder = make(disk / "t-0", logs)
+    assert reasons(folder, config={"min.compaction.lag.ms": "999999999"}) == ["lag"]
+    assert reasons(folder, high_watermark=0)[0] == "high-watermark"
+    shutil.rmtree(folder)
+    open_from_the_start = make(disk / "t-0", {**logs, 0: keyed(0, b"a", **TXN) + keyed(1, b"b")})
+    assert reasons(open_from_the_start)[0] == "transaction"
 
 
 def test_what_the_cleaner_breaks_off_at(disk: pathlib.Path) -> None:

@@ -21,8 +21,8 @@ class LogToClean(Struct, frozen=True):
     """The range of a pass. first_uncleanable_offset: as found. bound: the base offset of its segment, where the pass
     ends. is_reset: the checkpoint's offset is impossible, so the pass begins at the log's start.
 
-    why: what the first uncleanable offset is: `last stable offset`, `active segment`, `min.compaction.lag.ms` or
-    `first dirty offset`. clean_bytes, cleanable_bytes: of whole segments. compaction_delay_ms: how long ago the oldest
+    why: what keeps the cleaner from going further: `last stable offset`, `active segment` or `min.compaction.lag.ms`,
+    also where that is below the first dirty offset. clean_bytes, cleanable_bytes: of whole segments. compaction_delay_ms: how long ago the oldest
     dirty batch exceeded max.compaction.lag.ms, 0 if it did not.
     """
 
@@ -61,9 +61,8 @@ def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> Lo
     is_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
     if is_reset:
         first_dirty = log.log_start_offset
-    uncleanable, why = _first_uncleanable(log, first_dirty, now_ms)
-    if uncleanable < first_dirty:
-        uncleanable, why = first_dirty, "first dirty offset"
+    limit, why = _first_uncleanable(log, first_dirty, now_ms)
+    uncleanable = max(first_dirty, limit)
     bound = next(iter(non_active_from(log.segments, uncleanable)), log.segments.last).base_offset
     # maxCompactionDelay, which uses the largest timestamp of each segment's first batch.
     firsts = (segment.read_first_timestamp() for segment in non_active_from(log.segments, first_dirty))
