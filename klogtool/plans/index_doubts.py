@@ -193,14 +193,31 @@ def zeros_that_fill(log: LoadedLog) -> int:
     indexes have room.
 
     A broker that is killed leaves its indexes at their full size. If somebody then makes a clean marker, nothing cuts
-    them, and a start takes the zeros for entries.
+    them, and a start takes the zeros for entries. A start gives the indexes the size of the setting
+    (LogLoader.load, resizeIndexes): fewer zeros leave room.
     """
     draft = Draft(log.draft.path, dict(log.draft.files))
-    active, most = log.segments.last, log.terms.config.segment_index_bytes
+    active = log.segments.last
     looked_at = LogSegment(draft, active.base_offset, log.terms.config, active.suffix)
     indexes = (looked_at.offset_index, OFFSET_INDEX_ENTRY_SIZE), (looked_at.time_index, TIME_INDEX_ENTRY_SIZE)
-    full = ((index, size) for index, size in indexes if index.is_full and most >= size)
-    return max((one.entries - entries_before_zero_tail(bytes(one.data), size) for one, size in full), default=0)
+    most = log.terms.config.segment_index_bytes
+    if "segment.index.bytes" not in log.terms.sources:
+        most = _preallocated_for(*(index.length for index, _ in indexes)) or most
+    zeros = 0
+    for index, size in indexes:
+        before = entries_before_zero_tail(bytes(index.data), size)
+        if index.entries * size <= most:
+            index.resize(most)
+        if index.is_full:
+            zeros = max(zeros, index.entries - before)
+    return zeros
+
+
+def _preallocated_for(offset_bytes: int, time_bytes: int) -> int | None:
+    """Return the segment.index.bytes for which a broker made indexes of these sizes, or None if no value gives both."""
+    least = max(offset_bytes, time_bytes)
+    is_one = least < min(offset_bytes + OFFSET_INDEX_ENTRY_SIZE, time_bytes + TIME_INDEX_ENTRY_SIZE)
+    return least if is_one and offset_bytes and time_bytes else None
 
 
 # Cleaning.

@@ -194,6 +194,33 @@ def test_full_indexes_of_zeros_under_a_clean_marker(sound: pathlib.Path, tmp_pat
     assert [row for row in asked(log_dir, "doctor", ".", *told) if row["type"] == "ahead"] == []
 
 
+@pytest.mark.parametrize("bytes_told", [None, 1024, 2048])
+@pytest.mark.parametrize("sizes", [(0, 12), (8, 0), (80, 120), (512, 504), (1024, 0), (0, 1020), (1024, 1020)])
+def test_zeros_roll_a_segment_only_where_they_leave_no_room(
+    sound: pathlib.Path, tmp_path: pathlib.Path, sizes: tuple[int, int], bytes_told: int | None
+) -> None:
+    """What the doctor foresees is what an append does. Where nobody knows the setting, the files were made for it."""
+    log_dir = pathlib.Path(shutil.copytree(sound, tmp_path / "d"))
+    for kind, size in zip(("index", "timeindex"), sizes, strict=True):
+        (log_dir / f"t-0/{bases(sound)[-1]:020d}.{kind}").write_bytes(bytes(size))
+    dated = settings(WRITTEN_MS + DAY_MS, 7)
+    told = () if bytes_told is None else ("--config", f"segment.index.bytes={bytes_told}")
+    is_full_size = sizes in ((512, 504), (1024, 1020))
+    known = told or (("--config", f"segment.index.bytes={max(sizes)}") if is_full_size else ())
+    ahead = {row["what"] for row in asked(log_dir, "doctor", ".", *dated, *told) if row["type"] == "ahead"}
+    (log_dir / "next.json").write_text(f'{{"key": "k", "value": "v", "timestamp": {WRITTEN_MS + DAY_MS}}}\n')
+    words = ("append", "t-0", "--records", "next.json", "--config", f"segment.ms={30 * DAY_MS}")
+    (append,) = answer(log_dir, *words, *dated, *known)["appends"]
+    assert ("rolls-early" in ahead) == append["rolled"]
+
+
+def test_records_of_1970_give_an_index_that_is_zeros_and_sound(tmp_path: pathlib.Path) -> None:
+    """Timestamp 0 at the base offset: the entry is zeros. Building it anew gives the same."""
+    log = "[{batch: {records: [{key: a, value: b, timestamp: 0}]}}, roll, {batch: {records: [{key: a, timestamp: 0}]}}]"
+    write_log_dir(read_spec(f"partitions: [{{topic: t, log: {log}}}]".encode()), tmp_path / "d")
+    assert [row for row in asked(tmp_path / "d", "doctor", ".") if row["type"] == "ahead"] == []
+
+
 @pytest.mark.parametrize("state", ["delete", "stray", "future"])
 def test_nothing_is_appended_to_a_folder_that_serves_nobody(
     sound: pathlib.Path, tmp_path: pathlib.Path, state: str
