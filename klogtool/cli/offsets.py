@@ -64,15 +64,15 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
       klogtool offsets LOGDIR --group billing
       klogtool offsets LOGDIR --at 2026-11-21T18:10:00Z --format csv
 
-    Exit status: 0 done; 1 damage or records that no coordinator can read or wrote were met, and commits may be missing;
-    2 wrong usage, no such path; 4 a file could not be read.
+    Exit status: 0 done; 1 damage or records that no coordinator can read or wrote were met, and commits may be missing,
+    or commits lie where no coordinator looks for them; 2 wrong usage, no such path; 4 a file could not be read.
     """
     opened = [_opened(path) for path in paths]
     begin_reading(paths, quiet=reading.quiet)
     loaded = load_offsets(opened, MAX_LONG if question.at is None else question.at, reading.threads)
     result, ranges = _of_groups(loaded, question.groups), LogRanges(opened)
     show = Show(COMMAND, reading)
-    show.rows(offset_row(one, ranges) for one in (*result.committed, *result.pending))
+    show.rows(offset_row(one, ranges, result) for one in (*result.committed, *result.pending))
     if reading.is_json:
         show.answer(answer_row(result, question.at, ranges))
     elif reading.form == "csv":
@@ -82,7 +82,8 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
         show.lines((*group_texts(result, ranges), *closing_texts(result, question.at, ranges)))
     show.close()
     _note(result, question, reading)
-    return FOUND if loaded.damage or loaded.has_foreign or not loaded.is_loaded else DONE
+    is_sound = loaded.is_loaded and not (loaded.damage or loaded.has_foreign or loaded.unserved)
+    return DONE if is_sound else FOUND
 
 
 def _opened(path: str) -> LogDir | Partition:

@@ -2,7 +2,8 @@
 
 Of org.apache.kafka.common.utils.Utils.murmur2 and toPositive, as BuiltInPartitioner.partitionForKey uses them. And the
 partition of `__remote_log_metadata` that has the records of a topic partition (RemoteLogMetadataTopicPartitioner): the
-topic's id decides, not its name. Brokers ignore a record in another partition.
+topic's id decides, not its name. Brokers ignore a record in another partition. And the partition of
+`__consumer_offsets` whose leader coordinates a group, or of `__transaction_state` a transactional id.
 
 This is the reference of kernels/_encode.pxi: change a rule in both places.
 """
@@ -43,6 +44,17 @@ def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
         key = bytes_at(keys, row, row)
         numbers.append(NO_KEY if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions)
     return numbers.tobytes()
+
+
+def coordinator_partition(name: str, partitions: int) -> int:
+    """Return the partition, of so many, whose leader coordinates a group or a transactional id
+    (GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor)."""
+    units = memoryview(name.encode("utf-16-be", "surrogatepass"))
+    hashed = 0
+    for at in range(0, len(units), 2):  # String.hashCode
+        hashed = (31 * hashed + (units[at] << 8 | units[at + 1])) & _MASK
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions  # Utils.abs
 
 
 def metadata_partition(topic_id: str, partition: int, partitions: int) -> int:

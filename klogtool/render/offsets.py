@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from klogtool.broker.coordinator.committed_offsets import (
+    TOPIC,
     CommittedOffset,
     LoadedOffsets,
     LogRange,
@@ -28,8 +29,9 @@ _NOT_AT_HAND = "-"
 _PLAIN_IN_CSV = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def offset_row(one: CommittedOffset, ranges: LogRanges) -> Row:
-    """Return a row for JSON. lag, out_of_range: null if the partition is not at hand."""
+def offset_row(one: CommittedOffset, ranges: LogRanges, result: LoadedOffsets) -> Row:
+    """Return a row for JSON. lag, out_of_range: null if the partition is not at hand; coordinator_partition: null if it
+    is unknown how many partitions `__consumer_offsets` has."""
     commit = one.commit
     log = ranges.find(commit.topic, commit.partition)
     where = None if log is None else log.judge(commit.offset)
@@ -41,6 +43,8 @@ def offset_row(one: CommittedOffset, ranges: LogRanges) -> Row:
         "log_end_offset": None if log is None else log.end,
         "lag": None if log is None else log.end - commit.offset,
         "out_of_range": None if where is None else where.value,
+        "stored_in": one.stored_in,
+        "coordinator_partition": result.coordinator_of(commit.group),
     }
     return row if one.producer_id == NO_PRODUCER_ID else row | {"producer_id": one.producer_id}
 
@@ -53,6 +57,8 @@ def answer_row(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> R
         "committed": len(result.committed),
         "pending": len(result.pending),
         "out_of_range": len(out_of_range(result, ranges)),
+        "partitions": result.partitions,
+        "unserved": len(result.unserved),
         "complete": not result.damage and not result.has_foreign and is_complete_at(result, at_ms),
         "complete_from": result.complete_from,
         "logs": to_builtins(result.logs),
@@ -75,6 +81,7 @@ def group_texts(result: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
         yield from (f"  {line}" for line in number_table([_HEADS, *(_cells(c, ranges) for c in commits)], _NUMBERS))
         yield ""
     yield from _out_of_range_lines(result, ranges)
+    yield from _unserved_lines(result)
     if result.pending:
         yield "In open transactions: these offsets do not count yet."
         rows: list[tuple[str, ...]] = [("group", *_HEADS[:3], "producer id")]
@@ -108,6 +115,22 @@ def _out_of_range_lines(result: LoadedOffsets, ranges: LogRanges) -> Iterator[st
     yield ""
 
 
+def _unserved_lines(result: LoadedOffsets) -> Iterator[str]:
+    if not result.unserved:
+        return
+    count = count_text(len(result.unserved), "committed offset")
+    partitions = count_text(result.partitions or 0, "partition")
+    yield (
+        f"NOT SERVED: {count}. {TOPIC} has {partitions} now; these commits were written when it had another "
+        "number. Nobody asks for these groups where they lie: their consumers go on where auto.offset.reset says. "
+        "--format csv prints what kafka-consumer-groups.sh --reset-offsets --from-file takes, to commit them again."
+    )
+    groups = {(one.commit.group, one.stored_in): result.coordinator_of(one.commit.group) for one in result.unserved}
+    for (group, stored_in), leads in groups.items():
+        yield f"  group {group or '(no name)'}: in {TOPIC}-{stored_in}, its coordinator leads {TOPIC}-{leads}"
+    yield ""
+
+
 def _cells(one: CommittedOffset, ranges: LogRanges) -> tuple[str, ...]:
     commit = one.commit
     log = ranges.find(commit.topic, commit.partition)
@@ -136,6 +159,13 @@ def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -
 
 def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
     """Yield what is not known of the time that was asked for, and which copies were not read."""
+    for group, numbers in result.scattered.items() if result.partitions is None else ():
+        places = " and ".join(f"{TOPIC}-{number}" for number in numbers)
+        yield (
+            f"group {group or '(no name)'}: commits in {places}, so the number of partitions was changed. Only the "
+            "partition of its coordinator counts, and only __cluster_metadata shows which that is: those that were "
+            "committed last are shown"
+        )
     for log in result.logs:
         if at_ms is not None and log.complete_from is not None and at_ms < log.complete_from:
             yield (

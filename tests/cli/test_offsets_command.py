@@ -16,10 +16,12 @@ import pytest
 from bad_input import MEMORY_BYTES, garbage_for, writable_copy
 from committing import OffsetsLog, commit_key, commit_value
 from coordinator_records import build_coordinator_key, build_version_prefixed
+from raw_batches import build_batch
 from running import FIXTURES, KLOGTOOL, Done, run_apart, run_here, with_memory, without_power_over_files
 
 from klogtool.broker.coordinator.coordinator_load import why_unread
-from klogtool.format.internal.records import GROUP
+from klogtool.format.batch import Record
+from klogtool.format.internal.records import GROUP, build_metadata_record
 from klogtool.format.internal.schema import api_keys, schema_of
 from klogtool.format.names import FileKind
 
@@ -52,6 +54,8 @@ def test_json_has_a_row_for_each_offset_and_an_answer() -> None:
         "log_end_offset": 30,
         "lag": 0,
         "out_of_range": None,
+        "stored_in": 0,
+        "coordinator_partition": None,
     }
     assert (answer["groups"], answer["committed"], answer["complete"]) == (6, len(committed), True)
 
@@ -125,6 +129,45 @@ def test_what_is_pending_is_listed_apart(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
     path.write_bytes(path.read_bytes() + whole)
     assert [row["offset"] for row in rows(asked(tmp_path, "--format", "json"))[1:-1]] == [5]
+
+
+def with_metadata(log_dir: pathlib.Path, partitions: int) -> None:
+    """The cluster's metadata: `__consumer_offsets` has so many partitions."""
+    topic_id = "AAECAwQFBgcICQoLDA0ODw"
+    records = [build_metadata_record("TopicRecord", 0, {"name": "__consumer_offsets", "topicId": topic_id})]
+    places = {"topicId": topic_id, "replicas": [1], "isr": [1], "leader": 1, "directories": ["Q4rLFXj5Q1aB3vXnJ0abcQ"]}
+    records += [
+        build_metadata_record("PartitionRecord", 1, {**places, "partitionId": number}) for number in range(partitions)
+    ]
+    (log_dir / "__cluster_metadata-0").mkdir()
+    data = build_batch([Record(n, 0, None, record) for n, record in enumerate(records)])
+    (log_dir / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(data)
+    (log_dir / FileKind.META_PROPERTIES.value).write_text("version=1\n")
+
+
+@pytest.mark.parametrize("partitions", [None, 3, 4, 50])
+def test_commits_where_no_coordinator_looks_for_them_are_told(tmp_path: pathlib.Path, partitions: int | None) -> None:
+    """Of 3 partitions, group a is coordinated in the second; of 4 too; of 50 in the last but two."""
+    later, earlier = OffsetsLog(), OffsetsLog()
+    later.commit(5, 200, group="a")
+    later.commit(6, 200, group="d")
+    later.write(tmp_path, partition=47)
+    earlier.commit(1, 100, group="a")
+    earlier.write(tmp_path, partition=1)
+    if partitions is not None:
+        with_metadata(tmp_path, partitions)
+    done = asked(tmp_path, "--json")
+    *commits, answer = rows(done)[1:]
+    of_a, at_47 = ({key: row[key] for key in ("offset", "stored_in", "coordinator_partition")} for row in commits)
+    asks = None if partitions is None else {3: 1, 4: 1, 50: 47}[partitions]
+    assert of_a == {"offset": 1 if asks == 1 else 5, "stored_in": asks or 47, "coordinator_partition": asks}
+    assert (at_47["offset"], at_47["stored_in"]) == (6, 47)
+    assert (answer["partitions"], answer["unserved"]) == (partitions, 0 if partitions is None else 1)
+    assert done.status == (0 if partitions is None else 1)
+    text = asked(tmp_path)
+    of_d = f"group d: in __consumer_offsets-47, its coordinator leads __consumer_offsets-{100 % (partitions or 1)}"
+    assert (of_d in text.out.decode()) is (partitions is not None)
+    assert ("group a: commits in __consumer_offsets-1 and __consumer_offsets-47" in text.err) is (partitions is None)
 
 
 def compacted(tmp_path: pathlib.Path) -> pathlib.Path:

@@ -22,8 +22,8 @@ class LogToClean(Struct, frozen=True):
     ends. is_reset: the checkpoint's offset is impossible, so the pass begins at the log's start.
 
     why: what keeps the cleaner from going further: `last stable offset`, `active segment` or `min.compaction.lag.ms`,
-    also where that is below the first dirty offset. clean_bytes, cleanable_bytes: of whole segments. compaction_delay_ms: how long ago the oldest
-    dirty batch exceeded max.compaction.lag.ms, 0 if it did not.
+    also where that is below the first dirty offset. clean_bytes, cleanable_bytes: of whole segments.
+    compaction_delay_ms: how long ago the oldest dirty batch exceeded max.compaction.lag.ms, 0 if it did not.
     """
 
     first_dirty_offset: int

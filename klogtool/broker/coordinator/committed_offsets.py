@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_c
 from klogtool.format.internal.records import GROUP
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.partitioner import coordinator_partition
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
@@ -56,12 +57,14 @@ class UnreadBytes(Struct, frozen=True):
 
 class CommittedOffset(Struct, frozen=True):
     """An offset that a group has committed. timestamp: when the record was appended. record_offset: in its partition of
-    `__consumer_offsets`. producer_id: of the open transaction for which it waits, or -1."""
+    `__consumer_offsets`, which `stored_in` is. producer_id: of the open transaction for which it waits, or -1.
+    """
 
     commit: OffsetCommit
     timestamp: int
     record_offset: int
     producer_id: int = NO_PRODUCER_ID
+    stored_in: int = 0
 
     @property
     def name(self) -> tuple[str, str, int]:
@@ -95,11 +98,27 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
 
 
 class LoadedOffsets(Struct, frozen=True):
-    """All that was found: commits that count, those that wait for their transactions, the logs that they are from."""
+    """All that was found: commits that count, those that wait for their transactions, the logs that they are from.
+
+    partitions: how many `__consumer_offsets` has in the cluster, or None if no `__cluster_metadata` at hand says it.
+    scattered: groups with commits in several partitions of it, and these.
+    """
 
     committed: tuple[CommittedOffset, ...]
     pending: tuple[CommittedOffset, ...]
     logs: tuple[OffsetsLog, ...]
+    partitions: int | None = None
+    scattered: Mapping[str, tuple[int, ...]] = {}
+
+    def coordinator_of(self, group: str) -> int | None:
+        """Return the partition whose leader answers for a group; None if unknown."""
+        return None if self.partitions is None else coordinator_partition(group, self.partitions)
+
+    @property
+    def unserved(self) -> tuple[CommittedOffset, ...]:
+        """Return the commits that lie in a partition whose leader nobody asks for their group."""
+        where = {group: self.coordinator_of(group) for group in {one.commit.group for one in self.committed}}
+        return tuple(one for one in self.committed if where[one.commit.group] not in (None, one.stored_in))
 
     @property
     def complete_from(self) -> int | None:
@@ -125,8 +144,10 @@ class LoadedOffsets(Struct, frozen=True):
 def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jobs: int = 1) -> LoadedOffsets:
     """Return the offsets that groups have committed up to a time. Raises KlogError if a file cannot be read.
 
-    If a group has commits in two partitions of `__consumer_offsets`, the one that was appended last counts.
+    If a group has commits in two partitions of `__consumer_offsets`, as after the number of partitions was changed,
+    those in the partition of its coordinator count; if that is unknown, those that were appended last.
     """
+    partitions = find_partition_count(map(_checkpoints_of, opened), TOPIC)
     copies = find_copies(opened, TOPIC)
 
     def make_work() -> Callable[[int], tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]]:
@@ -135,14 +156,39 @@ def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jo
     logs: list[OffsetsLog] = []
     latest: dict[tuple[str, str, int], CommittedOffset] = {}
     waiting: list[CommittedOffset] = []
-    for _, (log, committed, pending) in in_order(make_work, iter(sorted(copies)), jobs):
+    places: dict[str, list[int]] = {}
+    for _, (log, committed, open_ones) in in_order(make_work, iter(sorted(copies)), jobs):
         logs.append(log)
-        waiting += pending
+        waiting += open_ones
+        for group in {one.commit.group for one in committed}:
+            places.setdefault(group, []).append(log.partition)
         for one in committed:
-            if one.name not in latest or latest[one.name].timestamp < one.timestamp:
+            if one.name not in latest or _rank(latest[one.name], partitions) < _rank(one, partitions):
                 latest[one.name] = one
     in_names = sorted(latest.values(), key=lambda one: one.name)
-    return LoadedOffsets(tuple(in_names), tuple(sorted(waiting, key=lambda one: one.name)), tuple(logs))
+    scattered = {group: tuple(numbers) for group, numbers in sorted(places.items()) if len(numbers) > 1}
+    pending = tuple(sorted(waiting, key=lambda one: one.name))
+    return LoadedOffsets(tuple(in_names), pending, tuple(logs), partitions, scattered)
+
+
+def _rank(one: CommittedOffset, partitions: int | None) -> tuple[bool, int]:
+    """Which of several commits of one name counts: the greatest."""
+    is_asked = partitions is None or coordinator_partition(one.commit.group, partitions) == one.stored_in
+    return is_asked, one.timestamp
+
+
+def _checkpoints_of(opened: LogDir | Partition) -> Checkpoints:
+    return Checkpoints(opened.path) if isinstance(opened, LogDir) else Checkpoints.beside(opened.path)
+
+
+def find_partition_count(log_dirs: Iterable[Checkpoints], topic: str) -> int | None:
+    """Return how many partitions a topic has, by the first `__cluster_metadata` that knows it; None if none does."""
+    for checkpoints in log_dirs:
+        metadata = checkpoints.cluster.metadata
+        topic_id = None if metadata is None else metadata.topic_ids.get(topic)
+        if metadata is not None and topic_id is not None and metadata.problem is None:
+            return len(metadata.replicas.get(topic_id, ())) or None
+    return None
 
 
 def find_copies(opened: Iterable[LogDir | Partition], topic: str) -> dict[int, list[Partition]]:
@@ -235,8 +281,8 @@ def _load(
     partition = copies[0]
     reading = _CommitsReading(partition, TopicPartition(TOPIC, number), at_ms)
     reading.read()
-    committed = list(_parsed(_last_of_each_name(reading.replay.committed()), reading))
-    pending = list(_parsed(reading.replay.pending(), reading))
+    committed = list(_parsed(_last_of_each_name(reading.replay.committed()), reading, number))
+    pending = list(_parsed(reading.replay.pending(), reading, number))
     return reading.told(number, tuple(copy.path for copy in copies[1:])), committed, pending
 
 
@@ -407,7 +453,7 @@ def _is_utf8(key: bytes) -> bool:
     return True
 
 
-def _parsed(kept: Iterable[KeptCommit], reading: _CommitsReading) -> Iterator[CommittedOffset]:
+def _parsed(kept: Iterable[KeptCommit], reading: _CommitsReading, number: int) -> Iterator[CommittedOffset]:
     """Yield what the records say; those that a broker could not load are noted as damage."""
     for one in kept:
         try:
@@ -415,4 +461,4 @@ def _parsed(kept: Iterable[KeptCommit], reading: _CommitsReading) -> Iterator[Co
         except KlogError as error:
             reading.damage.append(UnreadBytes(reading.path, error.reason, offset=one.offset))
             continue
-        yield CommittedOffset(commit, one.timestamp, one.offset, one.producer_id)
+        yield CommittedOffset(commit, one.timestamp, one.offset, one.producer_id, number)

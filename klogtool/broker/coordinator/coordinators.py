@@ -10,6 +10,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.coordinator.committed_offsets import find_partition_count
 from klogtool.broker.coordinator.transaction_state import (
     TOPIC,
     CoordinatorPartition,
@@ -115,9 +116,4 @@ def _is_of_topic(path: str) -> bool:
 def _expected(log_dirs: Iterable[Checkpoints]) -> int:
     """Return how many partitions the topic has, by the first `__cluster_metadata` that knows it; else Kafka's
     default."""
-    for checkpoints in log_dirs:
-        metadata = checkpoints.cluster.metadata
-        topic_id = None if metadata is None else metadata.topic_ids.get(TOPIC)
-        if metadata is not None and topic_id is not None and metadata.problem is None:
-            return len(metadata.replicas.get(topic_id, ())) or USUAL_PARTITIONS
-    return USUAL_PARTITIONS
+    return find_partition_count(log_dirs, TOPIC) or USUAL_PARTITIONS
