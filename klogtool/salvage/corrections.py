@@ -139,7 +139,7 @@ def mend_by_closed_end(stretches: Sequence[Stretch], closed_at: int | None) -> l
     """Return the stretches; the last batch gets the last or the base offset that the log's end proves."""
     results = list(stretches)
     run = results[-1] if results else None
-    if closed_at is None or not isinstance(run, Run) or run.magic != MAGIC or run.last_offset < closed_at:
+    if closed_at is None or not isinstance(run, Run) or run.last_offset < closed_at:
         return results
     *body, last = split_last(run)
     if is_right_end(last.first_offset, last_record(last), closed_at):

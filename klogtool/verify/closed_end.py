@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.errors import KlogError
 from klogtool.format.batch_proof import DELTA
-from klogtool.format.framing import CURRENT_MAGIC, Frame
+from klogtool.format.framing import Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
@@ -58,7 +58,7 @@ def judge_last_batch(path: str, span: tuple[int, int], lowest: int, closed_at: i
             if at < end:
                 lowest = max(lowest, last_offset + 1)
                 continue
-            if frame.magic == CURRENT_MAGIC and last_offset >= closed_at:
+            if last_offset >= closed_at:
                 yield from _wrong_field(Probe(file, end=end, lowest=0), frame, last_offset, lowest, closed_at)
             return
 

@@ -70,6 +70,22 @@ def test_a_last_batch_beyond_the_end_of_a_log_that_was_closed(copy_of: CopyOf) -
         flip_bit(log, last.position + 5, bit % 8)
 
 
+@pytest.mark.parametrize("fixture", ["magic-0", "magic-1"])
+def test_a_last_message_of_old_beyond_the_end_of_a_log_that_was_closed(copy_of: CopyOf, fixture: str) -> None:
+    """A checksum of old covers no offset either: plain messages and wrappers, of messages with and without offsets."""
+    log_dir = copy_of(f"{fixture}/logdir")
+    for partition in sorted(log_dir.glob("[ac]*-[0-3]")):
+        log = sorted(partition.glob("*.log"))[-1]
+        sound, last = log.read_bytes(), list(Segment(str(log)).batches())[-1]
+        flip_bit(log, last.position + 5, 0)
+        (wrong,) = found(log_dir)
+        assert (wrong.id, wrong.field, wrong.path) == ("batch-header", "base_offset", str(log))
+        assert (wrong.start, wrong.last_offset) == (last.position, 59)
+        (plan,) = decided("salvage", str(partition), Circumstances(now_ms=NOW_MS).as_arguments())
+        assert [(mend["field"], mend["is"]) for mend in plan.answer["mended"]] == [("base_offset", 59)]
+        log.write_bytes(sound)
+
+
 def test_a_log_that_was_written_to_since_it_was_closed_is_as_it_should_be(copy_of: CopyOf) -> None:
     log_dir = copy_of("transactions/logdir")
     checkpoint = log_dir / "recovery-point-offset-checkpoint"
