@@ -167,3 +167,13 @@ def test_where_a_log_starts(tmp_path: pathlib.Path, config: dict[str, str], star
     (log_dir / "__remote_log_metadata-3").mkdir()
     with_it = LINE if not config else start
     assert load(path, circumstances).log_start_offset == with_it
+
+
+@pytest.mark.parametrize("first", [1, 2, FIRST])
+def test_without_epochs_a_line_below_the_first_segment_counts(tmp_path: pathlib.Path, first: int) -> None:
+    """Epochs would say that offsets below it went for good. Nobody says it here, so they may be in remote storage."""
+    log_dir = log_dir_of(tmp_path, 0, first)
+    circumstances = Circumstances(now_ms=NOW_MS, config=CONFIG)
+    for epochs, start in (("0\n0\n", 0), (f"0\n1\n0 {first}\n", first)):
+        (log_dir / "t-0" / "leader-epoch-checkpoint").write_text(epochs)
+        assert load(str(log_dir / "t-0"), circumstances).log_start_offset == start
