@@ -70,3 +70,15 @@ def test_an_offline_compaction_is_checked(tmp_path: pathlib.Path) -> None:
     assert found["size"] > 0
     assert found["time"] > 0
     assert found["inside"] == found["start"] == 0
+
+
+@pytest.mark.slow
+def test_a_daily_export_goes_on(tmp_path: pathlib.Path) -> None:
+    """Also where the name of a topic is a number, and where there is no record yet."""
+    shutil.copytree(FIXTURES / "transactions/logdir/t-0", tmp_path / "logs/007-0")
+    for new in ("52", "0"):
+        assert rows_of("daily_export.py", tmp_path / "logs", tmp_path / "out") == [["007", "0", new, "52", "61"]]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/t-0").mkdir()
+    (tmp_path / "empty/t-0" / f"{0:020d}.log").touch()
+    assert rows_of("daily_export.py", tmp_path / "empty", tmp_path / "nothing") == []

@@ -42,15 +42,19 @@ class Counting:
 
 
 class S3:
-    """The endpoint. server: what it was asked."""
+    """The endpoint, a URL. server: what it was asked."""
 
     def __init__(self, server: Counting, port: int) -> None:
         self.server, self._port = server, port
+        self.endpoint = f"http://127.0.0.1:{port}"
 
     def client(self) -> Any:
         import boto3
 
-        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self._port}", region_name="us-east-1")
+        return boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
+
+    def uri(self, bucket: str, prefix: str) -> str:
+        return f"s3://{bucket}/{prefix}?endpoint_override=127.0.0.1:{self._port}&scheme=http&region=us-east-1"
 
     def put(self, folder: pathlib.Path, prefix: str) -> str:
         """A folder as objects; its URI."""
@@ -59,7 +63,7 @@ class S3:
             if path.is_file():
                 client.put_object(Bucket=BUCKET, Key=f"{prefix}/{path.relative_to(folder)}", Body=path.read_bytes())
         self.server.asked.clear()
-        return f"s3://{BUCKET}/{prefix}?endpoint_override=127.0.0.1:{self._port}&scheme=http&region=us-east-1"
+        return self.uri(BUCKET, prefix)
 
 
 @pytest.fixture(scope="module")
