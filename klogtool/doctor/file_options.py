@@ -13,6 +13,8 @@ from typing import TypeAlias
 from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.image import replays_without_newest_snapshot
 from klogtool.causes import Reason, Text
 from klogtool.doctor.absent_partitions import Expected, has_all_of, is_blocked, walk_expected
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What, by_hand
@@ -60,6 +62,7 @@ from klogtool.verify.identity_cures import (
     read_topic_id,
 )
 from klogtool.verify.misplaced import find_misplaced
+from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import DIRECTORY_ID, find_immovable, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
@@ -426,6 +429,17 @@ def _kraft_snapshot(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield deletion(point.path, patient, AdviceCause.SAME_RECORDS)
 
 
+def _replay(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for a record of the metadata that does not replay. Where it misses what a damaged snapshot has
+    lost, and the log has all of it, it is the snapshot that goes: cutting the log would forget the rest as well."""
+    snapshots = Partition(os.path.join(patient.log_dir_of(point.path), CLUSTER_METADATA_DIR)).kraft_snapshots
+    is_damaged = bool(snapshots) and any(verify_kraft_snapshot(snapshots[-1].path))
+    if is_damaged and replays_without_newest_snapshot(os.path.dirname(snapshots[-1].path), patient.rules):
+        yield deletion(snapshots[-1].path, patient, AdviceCause.SAME_RECORDS)
+    else:
+        yield from replay_options(point, patient)
+
+
 def _partition_metadata(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from _write_topic_id(patient.partition_of(point.path), point.path, patient, Strategy.NOTHING_LOST)
 
@@ -490,7 +504,7 @@ OPTIONS_BY_FINDING: Mapping[Kind | None, OptionsOf] = {
     Kind.CHECKPOINT_CORRUPT: _checkpoint,
     Kind.KRAFT_SNAPSHOT_CORRUPT: _kraft_snapshot,
     Kind.QUORUM_STATE_CORRUPT: lambda point, patient: iter((deletion(point.path, patient, AdviceCause.NEW_ELECTION),)),
-    Kind.METADATA_REPLAY: replay_options,
+    Kind.METADATA_REPLAY: _replay,
     Kind.QUORUM_VOTER: _voter,
     Kind.PARTITION_METADATA_CORRUPT: _partition_metadata,
     Kind.TOPIC_ID_MISMATCH: _partition_metadata,

@@ -8,7 +8,23 @@ import sys
 import pytest
 from asking_doctor import NOW_MS, asked, wounded
 from running import ROOT, run_here
-from startup import POINTS, SCENARIOS, STARTS, Scenario, T, U, both, lines, log, loses, side, torn, unclean
+from startup import (
+    METADATA_LOG,
+    POINTS,
+    SCENARIOS,
+    SNAPSHOT,
+    STARTS,
+    Scenario,
+    T,
+    U,
+    both,
+    lines,
+    log,
+    loses,
+    side,
+    torn,
+    unclean,
+)
 
 from klogtool.doctor.answers import What
 
@@ -128,6 +144,21 @@ def test_a_fix_leaves_nothing_to_lose_and_is_taken_back(tmp_path: pathlib.Path, 
     assert left(disks, scenario) == []
     undo_all(disks, runs)
     assert without_journals(picture(disks)) == before
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("size", [0, 1, 61, 100, *range(150, 1700, 150)])
+def test_a_torn_snapshot_goes_and_the_log_that_has_all_of_it_stays(tmp_path: pathlib.Path, size: int) -> None:
+    """A record of the log that misses what the snapshot has lost is no reason to cut the log."""
+    scenario = Scenario(torn(SNAPSHOT, size), "refuses")
+    disks = wounded(scenario, tmp_path / "disks")
+    options = [row for row in asked(disks, scenario) if row["type"] == "option"]
+    assert {(row["lost_records"], row["command"].split()[0]) for row in options} == {(0, "rm")}
+    whole = (disks / METADATA_LOG).read_bytes()
+    plan_and_apply(disks, scenario)
+    assert left(disks, scenario) == []
+    assert (disks / METADATA_LOG).read_bytes() == whole
+    undo_all(disks, 1)
 
 
 @pytest.mark.parametrize("name", sorted(BY_HAND))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -32,7 +32,7 @@ from klogtool.format.internal.records import (
 )
 from klogtool.format.internal.schema import Values, schema_of
 from klogtool.log.partition import Partition
-from klogtool.log.segment import BatchFile
+from klogtool.log.segment import BatchFile, KraftSnapshot
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _NO_LEADER_CHANGE = -2  # LeaderConstants
@@ -157,8 +157,20 @@ def replays_without_damage(path: str, rules: Rules = REFERENCE_RULES) -> bool:
     """Return whether a release replays the partition dir of `__cluster_metadata` if damaged batches of its log are left
     out, as salvage does. What is in them may be what later records depend on: then a start ends."""
     try:
-        image, end_offset, problem = _read_snapshot(Partition(path), rules)
+        image, end_offset, problem = _read_snapshot(Partition(path).kraft_snapshots, rules)
         _read_log(Partition(path), image, end_offset, rules, skips_damage=True)
+    except KlogError:
+        return False
+    return problem is None and image.problem is None and not image.refusals
+
+
+def replays_without_newest_snapshot(path: str, rules: Rules = REFERENCE_RULES) -> bool:
+    """Return whether a release replays the partition dir of `__cluster_metadata` from an older snapshot, or from the
+    begin of its log."""
+    partition = Partition(path)
+    try:
+        image, end_offset, problem = _read_snapshot(partition.kraft_snapshots[:-1], rules)
+        _read_log(partition, image, end_offset, rules)
     except KlogError:
         return False
     return problem is None and image.problem is None and not image.refusals
@@ -177,7 +189,7 @@ def _state_of(path: str) -> tuple[tuple[str, int, int, int], ...]:
 @functools.lru_cache(maxsize=4)
 def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...]) -> ClusterMetadata:
     try:
-        image, end_offset, problem = _read_snapshot(Partition(path), rules)
+        image, end_offset, problem = _read_snapshot(Partition(path).kraft_snapshots, rules)
         of_snapshot = image.refusals
         _read_log(Partition(path), image, end_offset, rules)
     except KlogError as error:
@@ -188,11 +200,11 @@ def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...])
     return image
 
 
-def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata, int, Text | None]:
-    """Read the newest readable snapshot; return its content, the offset after it, and what is wrong with a newer
+def _read_snapshot(snapshots: Sequence[KraftSnapshot], rules: Rules) -> tuple[ClusterMetadata, int, Text | None]:
+    """Read the newest readable one of snapshots, the oldest first; return its content, the offset after it, and what is wrong with a newer
     one. Kafka replays the newest one only, so the refusals are those of that one."""
     problem, refusals = None, None
-    for snapshot in reversed(partition.kraft_snapshots):
+    for snapshot in reversed(snapshots):
         image = ClusterMetadata()
         replay = _ImageReplay(image, rules)
         replay.take(snapshot)
