@@ -201,8 +201,8 @@ def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...])
 
 
 def _read_snapshot(snapshots: Sequence[KraftSnapshot], rules: Rules) -> tuple[ClusterMetadata, int, Text | None]:
-    """Read the newest readable one of snapshots, the oldest first; return its content, the offset after it, and what is wrong with a newer
-    one. Kafka replays the newest one only, so the refusals are those of that one."""
+    """Read the newest readable one of snapshots, the oldest first; return its content, the offset after it, and what is
+    wrong with a newer one. Kafka replays the newest one only, so the refusals are those of that one."""
     problem, refusals = None, None
     for snapshot in reversed(snapshots):
         image = ClusterMetadata()
