@@ -212,8 +212,8 @@ def _open_nothing(flags: int) -> int:
 
 
 BY_KAFKA_CLASS = {
-    "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp earliest-local --timestamp "
-    "latest tells from where to where it goes. What a tiered topic has below earliest-local, klogtool remote fetch "
+    "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp earliest-local "
+    "--timestamp latest tells from where to where it goes. What a tiered topic has below earliest-local, klogtool remote fetch "
     "brings.",
     "ClassNotFoundException": "There are StringDecoder, DefaultDecoder, IntegerDecoder, LongDecoder, "
     "with org.apache.kafka.tools.api. before the name.",
