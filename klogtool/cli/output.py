@@ -213,8 +213,8 @@ def _open_nothing(flags: int) -> int:
 
 BY_KAFKA_CLASS = {
     "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp earliest-local "
-    "--timestamp latest tells from where to where it goes. What a tiered topic has below earliest-local, klogtool remote fetch "
-    "brings.",
+    "--timestamp latest tells from where to where it goes. klogtool remote fetch brings what a tiered topic has below "
+    "earliest-local.",
     "ClassNotFoundException": "There are StringDecoder, DefaultDecoder, IntegerDecoder, LongDecoder, "
     "with org.apache.kafka.tools.api. before the name.",
     "MultipleArgumentsForOptionException": "Give the option once. --files takes several files, separated by commas.",
