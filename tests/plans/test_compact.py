@@ -427,6 +427,36 @@ def test_a_segment_that_two_passes_replace_keeps_the_time_that_the_first_gave_it
             assert times[name.replace(".log.", f".{kind}.")] == times[name] == (int(name[:20]) + 1) * 10**9, name
 
 
+@pytest.mark.parametrize("age_ms", [-1, 0, 1])
+def test_a_tombstone_of_old_goes_by_the_time_of_the_last_clean_segment(tmp_path: pathlib.Path, age_ms: int) -> None:
+    """Cleaner.doClean: it stays only where its segment is younger than that time, less delete.retention.ms."""
+    logs = {0: build_message(0, b"a", None, magic=1, timestamp=5), 1: keyed(1, b"b"), 2: keyed(2, b"c")}
+    folder = make(tmp_path / "t-0", {**logs, 3: keyed(3, b"d")})
+    os.utime(folder / f"{1:020d}.log", ns=(NOW_MS * 10**6,) * 2)
+    os.utime(folder / f"{0:020d}.log", ns=((NOW_MS - 1000 - age_ms) * 10**6,) * 2)
+    kept = records_of(result_of(decided(folder, first_dirty_offset=2, force=True)))
+    assert [record.key for record in kept] == [*[b"a"][: age_ms < 0], b"b", b"c", b"d"]
+
+
+@pytest.mark.parametrize(("less", "chunks"), [(1, [3, 6]), (0, [4])])
+def test_batches_are_written_together_until_what_is_kept_outgrows_the_buffer(
+    tmp_path: pathlib.Path, less: int, chunks: list[int]
+) -> None:
+    """MemoryRecords.filterTo, in a release that makes an index entry for each write but the first. Tombstones are built
+    anew, and header keys that are no text become longer: three of these batches fill the buffer, and one more joins."""
+    headers = (Header(b"\xff" * 20, None),)
+    old = [build_batch([Record(at, NOW_MS, b"k%d" % at, None, headers)]) for at in range(8)]
+    folder = make(tmp_path / "t-0", {0: b"".join(old), 8: keyed(8, b"z")})
+    built = result_of(decided(folder, kafka="3.9.0", force=True))[f"{0:020d}.log"]
+    (new,) = {frame.size for frame in walk_frames(built, 0, len(built))}
+    assert 4 * len(old[0]) < 3 * new
+    config = {"log.cleaner.io.buffer.size": str(2 * (3 * new - less)), "index.interval.bytes": "0"}
+    files = result_of(decided(folder, kafka="3.9.0", force=True, config=config))
+    index = files[f"{0:020d}.index"]
+    positions = [int.from_bytes(index[at + 4 : at + 8], "big") for at in range(0, len(index), 8)]
+    assert positions == [new * batches for batches in chunks]
+
+
 def files_of(folder: pathlib.Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

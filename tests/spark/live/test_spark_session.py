@@ -15,7 +15,8 @@ from running import FIXTURES
 
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 
-needs_limits = pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need PySpark 4.2")
+HAS_STREAMS = pyspark.__version__ >= "4.2"
+needs_limits = pytest.mark.skipif(not HAS_STREAMS, reason="streams need PySpark 4.2")
 LOG_DIR = FIXTURES / "transactions" / "logdir"
 KAFKA_SCHEMA = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
