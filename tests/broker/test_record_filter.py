@@ -13,7 +13,8 @@ from klogtool.broker.cleaning.offset_map import OffsetMap
 from klogtool.broker.cleaning.record_filter import FilterTerms, KeptBatch, filter_batch
 from klogtool.errors import Refused
 from klogtool.format.batch import Record
-from klogtool.format.message import build_message
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.message import build_message, build_message_set
 from klogtool.log.segment import Segment
 
 NOW_MS = 1_700_000_000_000
@@ -102,3 +103,18 @@ def test_what_is_not_built_anew(
         assert kept is not None
         assert kept.data is not None
         assert [record.offset for record in kept_records(tmp_path, kept, b"")] == list(offsets)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, MAX_INT), (0, MAX_INT + 1), (7, MAX_INT + 7), (7, MAX_INT + 8)])
+def test_messages_too_far_apart_become_no_batch(tmp_path: pathlib.Path, first: int, last: int) -> None:
+    """A wrapper of magic 0 has whole offsets; a batch has their distance from the first."""
+    records = [Record(at, NOW_MS, b"k", b"v") for at in (first, last)]
+    wrapper = entry_of(tmp_path, build_message_set(records, magic=0, codec="gzip"))
+    terms = terms_for(latest=first - 1)
+    if last - first > MAX_INT:
+        with pytest.raises(Refused, match=f"Maximum offset delta exceeded, base offset: {first}") as refused:
+            filter_batch(wrapper, terms, can_discard=False)
+        assert refused.value.kafka_class == "IllegalArgumentException"
+    else:
+        kept = kept_records(tmp_path, filter_batch(wrapper, terms, can_discard=False), b"")
+        assert [record.offset for record in kept] == [first, last]

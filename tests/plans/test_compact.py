@@ -427,6 +427,17 @@ def test_a_segment_that_two_passes_replace_keeps_the_time_that_the_first_gave_it
             assert times[name.replace(".log.", f".{kind}.")] == times[name] == (int(name[:20]) + 1) * 10**9, name
 
 
+def test_segments_that_become_one_have_the_time_of_the_last(tmp_path: pathlib.Path) -> None:
+    """Cleaner.cleanSegments: retention by time and lookups go by it where no record has a time."""
+    folder = make(tmp_path / "t-0", {base: keyed(base, b"k%d" % base) for base in range(4)})
+    for base in range(4):
+        os.utime(folder / f"{base:020d}.log", ns=((base + 1) * 10**9,) * 2)
+    times = times_behind(decided(folder, force=True))
+    assert [name for name in sorted(times) if name.endswith(".log")] == [f"{base:020d}.log" for base in (0, 3)]
+    assert [times[f"{0:020d}.{kind}"] for kind in ("log", "index", "timeindex")] == [3 * 10**9] * 3
+    assert times[f"{3:020d}.log"] == 4 * 10**9
+
+
 @pytest.mark.parametrize("age_ms", [-1, 0, 1])
 def test_a_tombstone_of_old_goes_by_the_time_of_the_last_clean_segment(tmp_path: pathlib.Path, age_ms: int) -> None:
     """Cleaner.doClean: it stays only where its segment is younger than that time, less delete.retention.ms."""

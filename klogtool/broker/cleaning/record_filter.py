@@ -249,21 +249,22 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
         return build_message_set(
             kept, magic=batch.magic, codec=batch.codec, timestamp_type=batch.timestamp_type, log_append_time=append_time
         )
-    is_message = isinstance(batch, Message)
-    base_offset = kept[0].offset if is_message else batch.base_offset
-    _check(batch, kept, base_offset)
+    first, last = kept[0].offset, kept[-1].offset
+    if isinstance(batch, RecordBatch):
+        first, last = batch.base_offset, batch.last_offset
+    _check(batch, kept, first)
     return build_batch(
         kept,
         batch.origin,
         codec=batch.codec,
-        base_offset=base_offset,
-        last_offset=kept[-1].offset if is_message else batch.last_offset,
+        base_offset=first,
+        last_offset=last,
         append_time_ms=append_time,  # messages of magic 0 have no timestamp and get none
         delete_horizon_ms=horizon_ms if horizon_ms is not None and horizon_ms >= 0 else None,
     )
 
 
-def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:
+def _check(batch: Entry, kept: list[Record], base_offset: int) -> None:
     """Raise Refused (IllegalArgumentException) for what MemoryRecordsBuilder does not build."""
     previous = None
     for record in kept:
@@ -271,7 +272,7 @@ def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:
             raise _illegal(batch, f"Illegal offset {record.offset} following previous offset {previous}")
         if record.timestamp < 0 and record.timestamp != NO_TIMESTAMP:
             raise _illegal(batch, f"Invalid negative timestamp {record.timestamp}")
-        if wrap_long(record.offset - (base_offset or 0)) > MAX_INT:
+        if wrap_long(record.offset - base_offset) > MAX_INT:
             raise _illegal(batch, f"Maximum offset delta exceeded, base offset: {base_offset}")
         previous = record.offset
     if batch.is_transactional and batch.producer_id == NO_PRODUCER_ID:
