@@ -66,6 +66,8 @@ def test_slots_are_javas() -> None:
     assert slots_of(128 << 20, 0.9) == (5_592_405, 5_033_164)
     assert slots_of(24, 0.9) == (1, 0)
     assert slots_of(23, 0.9) == (0, 0)
+    assert slots_of(48, 1e300) == (2, (1 << 31) - 1)  # a double becomes the nearest int
+    assert slots_of(48, -1e300) == (2, -(1 << 31))
 
 
 def cleaner(keys: object) -> Any:

@@ -21,7 +21,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import Header, Record, RecordBatch, parse_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import AbortedTxn, build_txn_index
-from klogtool.format.message import build_message, parse_message, walk_messages
+from klogtool.format.message import build_message, build_message_set, parse_message, walk_messages
 from klogtool.plans.plan import Plan, Rename
 from klogtool.render.words import in_words
 
@@ -313,6 +313,16 @@ def test_old_messages_become_batches_of_magic_2_or_stay_what_they_are(tmp_path: 
     assert (new.magic, new.producer_id, [r.value for r in new.records()]) == (2, -1, [b"2"])
     kept = logs_of(result_of(decided(folder, keep_magic=True)))[0]
     assert kept == build_message(1, b"a", b"2", magic=1, timestamp=6)
+
+
+def test_tombstones_of_old_get_a_horizon_where_they_become_magic_2(tmp_path: pathlib.Path) -> None:
+    """MemoryRecords.filterTo. Where they stay what they are, no byte changes: nothing is compressed anew."""
+    records = [Record(n, 5, b"key %d" % n, None) for n in range(50)]
+    old = build_message_set(records, magic=1, codec="gzip", level=1)
+    assert old != build_message_set(records, magic=1, codec="gzip")
+    folder = make(tmp_path / "t-0", {0: old, 50: keyed(50, b"b")})
+    assert batches_of(result_of(decided(folder, force=True)))[0].delete_horizon_ms == LATER_MS + 1000
+    assert logs_of(result_of(decided(folder, force=True, keep_magic=True)))[0] == old
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
