@@ -6,6 +6,7 @@ between the draft and the folder is the plan. So what is shown and what is done 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 
@@ -14,7 +15,7 @@ from klogtool.broker.spools import MakeSpool, Spool
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_visible_to_java
 from klogtool.log.file import LogFile, ReadErrors
-from klogtool.log.folder import is_fifo, is_file, is_folder, is_socket
+from klogtool.log.folder import is_fifo, is_file, is_folder, is_socket, why_leads_nowhere
 from klogtool.log.second_reading import read_again
 from klogtool.values import PartlyCompared
 
@@ -46,7 +47,8 @@ def file_on_disk(path: str, stat: os.stat_result) -> DraftFile:
 class Draft:
     """The regular files of one folder, by name. `before` is the state as found, and does not change; `files` does.
 
-    folders, devices: names of other things, which block files of the same name. make_spool: for one large new file.
+    folders, devices: names of other things, which block files of the same name. links: names of links that lead to no
+    file; one is made through them, if it can be. make_spool: for one large new file.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Draft:
         self.path, self.folders, self.devices = path, frozenset(folders), frozenset(devices)
         self.before = dict(files)
         self.files = files
+        self.links: frozenset[str] = frozenset()
         self.make_spool: MakeSpool | None = None
         self.listed: tuple[int, frozenset[str]] | None = None  # the folder's mtime, read first, and the names in it
 
@@ -83,6 +86,7 @@ class Draft:
             (entry.name for entry in entries if is_folder(entry)),
             (entry.name for entry in entries if not is_folder(entry) and not is_file(entry) and os.path.exists(entry)),
         )
+        draft.links = frozenset(entry.name for entry in entries if not os.path.exists(entry))
         draft.listed = mtime_ns, frozenset(entry.name for entry in entries)
         return draft
 
@@ -106,13 +110,16 @@ class Draft:
         return name in self.folders
 
     def check_opens(self, name: str, kafka_class: str = "FileSystemException") -> None:
-        """Raises Corrupt if a folder or a socket has this name, with the class that Kafka throws when it opens one as a
-        file. A FIFO and a device open."""
+        """Raises Corrupt if a folder, a socket or a link through which no file can be made has this name, with the
+        class that Kafka throws when it opens one as a file. A FIFO and a device open."""
         path = os.path.join(self.path, name)
         if self.is_folder(name):
             raise Corrupt("Is a directory", path=path, kafka_class=kafka_class)
         if name in self.devices and is_socket(path):
             raise Corrupt("No such device or address", path=path, kafka_class=kafka_class)
+        if name in self.links and (wrong := why_leads_nowhere(path)) is not None:
+            is_absent = kafka_class == "FileSystemException" and wrong == os.strerror(errno.ENOENT)
+            raise Corrupt(wrong, path=path, kafka_class="NoSuchFileException" if is_absent else kafka_class)
 
     def check_has_position(self, name: str) -> None:
         """Raises Corrupt as `check_opens`, and if a FIFO has this name: Kafka moves to its end when it opens it."""

@@ -49,7 +49,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.doctor.permissions import TEMPORARY, is_of_owner
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, parse_file_name
-from klogtool.log.folder import is_device, is_fifo, is_socket, names_in
+from klogtool.log.folder import is_broken_link, is_device, is_fifo, is_socket, names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
 from klogtool.verify.findings import Kind
@@ -154,7 +154,8 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     elif point.kind in _LOOK_AT_FINDING:
         yield _LOOK_AT_FINDING[point.kind]()
     situation = None if point.stop is None else situation_of(point.stop, point.kind)
-    if situation is not None and point.cure != AdviceCause.MIGRATE():  # else it says to write what KRaft lacks
+    is_apt = point.cure != AdviceCause.MIGRATE() and not is_broken_link(point.path)
+    if situation is not None and is_apt:  # else it says to write what KRaft lacks, or takes the file for deleted
         yield situation.look_first
     # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.
     by_reason = {HiddenBy.DAMAGE: (AdviceCause.REPLICA,), HiddenBy.INDEX: ()}

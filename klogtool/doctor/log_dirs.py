@@ -25,7 +25,7 @@ from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, few_names
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster, Patient
-from klogtool.doctor.permissions import at_endless, has_no_end, may_read
+from klogtool.doctor.permissions import at_endless, has_no_end
 from klogtool.doctor.readable import walk_readable
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -40,6 +40,7 @@ from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.misplaced import find_misplaced
+from klogtool.verify.openable import may_read
 from klogtool.verify.verify_checkpoints import read_stated
 
 Current: TypeAlias = Mapping[TopicPartition | None, Sequence[Partition]]  # of all log dirs, without -future folders

@@ -24,7 +24,7 @@ from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.measured import find_doubtful_copies, find_emptied, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
-from klogtool.doctor.permissions import find_denied, not_permitted, refused_by_special
+from klogtool.doctor.permissions import find_denied, not_permitted, refused_by_special, special_text
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.running_broker import (
     LAZY,
@@ -39,7 +39,7 @@ from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, is_log_name, parse_file_name
 from klogtool.log.file import Unreadable
-from klogtool.log.folder import find_nested_logs, logs_beside, names_in
+from klogtool.log.folder import find_nested_logs, is_broken_link, is_fifo, logs_beside, names_in, why_leads_nowhere
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
@@ -47,6 +47,7 @@ from klogtool.plans.recover import RecoverQuestion, log_bytes, recover_partition
 from klogtool.plans.recover_result import MayLose, Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
+from klogtool.verify.cures import FROM_A_CONTROLLER, move_out_of_partition
 from klogtool.verify.false_offset_index import find_false_entry
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.misplaced import walk_recovered
@@ -220,9 +221,11 @@ def _broken_link(error: KlogError) -> Ahead | None:
     such a `.log` is not there, and its indexes are deleted. Other files are made anew through the link, if they can
     be; but CheckpointFile makes its file only where no name is, and reads it then."""
     link = error.path
-    if link is None or not os.path.islink(link) or os.path.exists(link):
+    if link is None or not is_broken_link(link):
         return None
-    kind = parse_file_name(os.path.basename(link)).kind
+    name = parse_file_name(os.path.basename(link))
+    is_new = bool(name.suffix) and why_leads_nowhere(link) is None
+    kind = FileKind.FOREIGN if is_new else name.kind
     detail = _LINKS.get(kind, AheadCause.LINK_MADE_ANEW)()
     cure, finding = AdviceCause.BEFORE_ANY_START(path=quoted(link)), Finding(Kind.UNREADABLE, link, detail)
     point = Ahead(link, What.LINK_BROKEN, detail, finding=finding, cure=cure, cure_looks=True)
@@ -260,6 +263,24 @@ def _refused(path: str, error: KlogError) -> Ahead:
     detail = AheadCause.EXCEPTION(kafka_class=stop.kafka_class, why=error.reason)
     finding = Finding(Kind.SEGMENT_NAME, at, detail) if is_name and os.path.isfile(at) else None
     return Ahead(at, What(stop.outcome.value), detail, stop=stop, finding=finding)
+
+
+def refused_metadata(folder: str, error: KlogError) -> Ahead:
+    """Return the point about an error at which the loading of the metadata log in a partition dir ends: the process
+    ends, too (KafkaRaftLog.createLog). A start makes side files anew."""
+    at = error.path or folder
+    kind = parse_file_name(os.path.basename(at)).kind
+    cure = FROM_A_CONTROLLER if kind in (LOG, FileKind.KRAFT_SNAPSHOT) else move_out_of_partition(at)
+    if is_link := is_broken_link(at):
+        cure = AdviceCause.BEFORE_ANY_START(path=quoted(at))
+    is_text = kind in (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
+    if is_text and (point := special_text(at)) is not None:
+        return point
+    if error.kafka_class is None and not is_fifo(at):
+        return Ahead(at, What.REFUSES, AheadCause.ENDS_AT_FILE(why=error.reason), cure=cure, cure_looks=is_link)
+    point = _refused(folder, error)
+    stop = None if point.stop is None else point.stop.ending_the_broker()
+    return replace(point, what=What.REFUSES, stop=stop, cure=cure, cure_looks=is_link)
 
 
 def _prospect(

@@ -1,7 +1,6 @@
 """Whether the broker's user may open what a start opens. Who runs klogtool may be somebody else, such as root.
 
-The owner of recovery-point-offset-checkpoint, which a broker writes anew each minute, counts as its user; without that
-file, the owner of the log dir. A broker 4.3.1 was asked as another user than root: it opens the
+A broker 4.3.1 was asked as another user than root: it opens the
 `.log` and the `.txnindex` of every segment, and the indexes of the active and of recovered segments, for writing, and
 the log dir goes offline where it may not. It replaces checkpoints, snapshots and partition.metadata by renaming a new
 file (`.tmp`, which must not be there as somebody else's), so nobody has to write these; but the folder has to take the
@@ -12,8 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -27,14 +24,14 @@ from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.file import Unreadable
-from klogtool.log.folder import is_device, is_fifo, is_full_device, is_socket, is_unchangeable, names_in
+from klogtool.log.folder import is_device, is_fifo, is_socket, is_unchangeable
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.openable import find_unreadable, find_unwritten, may_read, may_write, why_not_made, why_not_opened
 from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-_WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
 _TEXTS = (FileKind.LEADER_EPOCH_CHECKPOINT.value, FileKind.PARTITION_METADATA.value)
 _CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
@@ -42,46 +39,28 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
-_WRITTEN_ANEW = (*_CHECKPOINTS[:3], FileKind.CLEANER_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
 TEMPORARY = ".tmp"
-_READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
 def why_not_written(path: str) -> int | None:
     """Return why the broker's user may not write a file of a partition dir, as an errno; None if it may. Root may write
     any, unless it is unchangeable."""
-    if not _may(path, os.path.dirname(os.path.dirname(path)), *_WRITE):
+    if not may_write(path, os.path.dirname(os.path.dirname(path))):
         return errno.EACCES
     return errno.EPERM if is_unchangeable(path) else None
-
-
-def may_read(path: str, log_dir: str) -> bool:
-    """Return whether the broker's user may read a file or a folder, as far as owner and mode tell."""
-    return _may(path, log_dir, *_READ)
 
 
 def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point about the first file that the start of a partition opens, and that the broker's user may not;
     None if there is none. A start looks first whether it may read all files (LogLoader)."""
     log_dir = os.path.dirname(path)
-    if (unreadable := _find_unreadable(path, log_dir)) is not None:
-        return unreadable
+    if (unreadable := find_unreadable(path, log_dir)) is not None:
+        return _denied(unreadable, "IOException")
     for name in sorted(log.draft.devices.intersection(_TEXTS)):
-        if (point := _special(os.path.join(path, name))) is not None:
+        if (point := special_text(os.path.join(path, name))) is not None:
             return point
     opened = {name: parse_file_name(name).kind in _INDEXES for name in _written(log) if name in log.draft.before}
     return _find_unwritten(path, opened, is_current=Partition(path).state.is_current)
-
-
-def _find_unreadable(path: str, log_dir: str) -> Ahead | None:
-    """Return the point about a file of a partition dir that the broker's user may not read, whatever its name is; None
-    if there is none, or if nobody can list the folder."""
-    try:
-        files = [os.path.join(path, name) for name in sorted(names_in(path))]
-    except Unreadable:
-        return None
-    denied = (file for file in files if os.path.isfile(file) and not may_read(file, log_dir))
-    return next((_denied(file, "IOException") for file in denied), None)
 
 
 def _find_unwritten(path: str, opened: Mapping[str, bool], *, is_current: bool) -> Ahead | None:
@@ -91,10 +70,10 @@ def _find_unwritten(path: str, opened: Mapping[str, bool], *, is_current: bool) 
     of a partition, whose leader epochs are written when it gets a leader."""
     log_dir = os.path.dirname(path)
     for name, is_index in opened.items():
-        if not _may(file := os.path.join(path, name), log_dir, *_WRITE):
+        if not may_write(file := os.path.join(path, name), log_dir):
             return _denied(file, "FileNotFoundException" if is_index else "AccessDeniedException")
     new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}{TEMPORARY}")
-    if not _may(path, log_dir, *_WRITE):
+    if not may_write(path, log_dir):
         return _denied(new_file, "FileNotFoundException", path)  # what it cannot make there, it names
     if is_unchangeable(path):
         return _fixed(new_file, path)
@@ -104,9 +83,9 @@ def _find_unwritten(path: str, opened: Mapping[str, bool], *, is_current: bool) 
             return _fixed(file, file)
     if is_fifo(new_file) and is_current:
         return _never_written(new_file)
-    if (stop := _why_not_made(new_file)) is not None and is_current:
+    if (stop := why_not_made(new_file)) is not None and is_current:
         return Ahead(new_file, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=move_out_of_partition(new_file))
-    if os.path.isfile(new_file) and not _may(new_file, log_dir, *_WRITE):
+    if os.path.isfile(new_file) and not may_write(new_file, log_dir):
         return _denied(new_file, "FileNotFoundException")
     return None
 
@@ -147,7 +126,7 @@ def refused_by_special(error: KlogError) -> Ahead | None:
     return Ahead(file, What(stop.outcome.value), detail, stop=stop, cure=cure)
 
 
-def _special(file: str) -> Ahead | None:
+def special_text(file: str) -> Ahead | None:
     """Return the point about something in place of a text that a start reads. Who reads a FIFO waits until somebody
     writes into it."""
     cure = move_out_of_partition(file)
@@ -160,9 +139,11 @@ def _at_device(file: str, cure: Text) -> Ahead | None:
     """Return the point about a text that is a device: most have no end, and /dev/null has no line."""
     if has_no_end(file):
         return at_endless(file, cure)
-    if parse_file_name(os.path.basename(file)).kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+    kind = parse_file_name(os.path.basename(file)).kind
+    if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
         return None
-    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop_at("no-line"), cure=cure)
+    stop = stop_at("no-line") if kind is FileKind.PARTITION_METADATA else None
+    return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
 
 
 def has_no_end(file: str) -> bool:
@@ -178,26 +159,6 @@ def at_endless(file: str, cure: Text) -> Ahead:
         stop = Stop(StopOutcome.UNSERVED, stop.kafka_class, stop.message)
         return Ahead(file, What.UNSERVED, AheadCause.ENDLESS_MARKS(), stop=stop, cure=cure)
     return Ahead(file, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=cure)
-
-
-def _why_not_made(file: str) -> Stop | None:
-    """Return what a broker logs where it makes a new file over something that is none; None if it can, or waits for
-    ever, as at a FIFO."""
-    leads_nowhere = os.path.islink(file) and not os.path.isdir(os.path.dirname(os.path.realpath(file)))
-    if os.path.isdir(file) or is_socket(file) or leads_nowhere:
-        return offline("FileNotFoundException", f"{file} ({_why_not_opened(file)})")
-    if not is_device(file):
-        return None
-    if is_full_device(file):
-        return offline("IOException", os.strerror(errno.ENOSPC))
-    return offline("SyncFailedException", "sync failed")
-
-
-def _why_not_opened(file: str) -> str:
-    """Return what the system says where a folder, a socket, or a link that leads nowhere is opened as a file."""
-    if os.path.isdir(file):
-        return os.strerror(errno.EISDIR)
-    return os.strerror(errno.ENXIO if is_socket(file) else errno.ENOENT)
 
 
 def _written(log: LoadedLog) -> Iterator[str]:
@@ -250,25 +211,25 @@ def _walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKin
                 yield Ahead(path, What.REFUSES, AheadCause.A_DEVICE(), stop=stop, cure=move_out(path, log_dir))
         lock = os.path.join(log_dir, FileKind.LOCK.value)
         if is_socket(lock):
-            stop = offline("FileSystemException", f"{lock}: {_why_not_opened(lock)}")
+            stop = offline("FileSystemException", f"{lock}: {why_not_opened(lock)}")
             cure = move_out(lock, log_dir)
             yield Ahead(lock, What.OFFLINE, AheadCause.NO_FILE(), stop=stop, cure=cure)
             continue
-        needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
+        written = [lock] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]
         new_files = [f"{path}{TEMPORARY}" for path in texts[:-1]]  # written half a minute after the start, or earlier
         named = [path for path in new_files if not os.path.isdir(path)]  # no folder may have such a name
-        unmade = {path: why for path in named if (why := _why_not_made(path)) is not None}
+        unmade = {path: why for path in named if (why := why_not_made(path)) is not None}
         for path, why in unmade.items():
             yield Ahead(path, What.OFFLINE, AheadCause.NO_FILE(), stop=why, cure=move_out(path, log_dir))
         if unmade:
             continue
         for path in filter(is_fifo, new_files):
             yield Ahead(path, What.NEVER_STOPS, AheadCause.NEVER_STOPS(), cure=move_out(path, log_dir))
-        needed += [(path, _WRITE) for path in new_files if os.path.isfile(path)]
+        written += [*filter(os.path.isfile, new_files), log_dir]
         read = [os.path.join(log_dir, kind.value) for kind in (*checkpoints, FileKind.META_PROPERTIES)]
-        needed += [(log_dir, _WRITE), *((path, _READ) for path in read if os.path.isfile(path))]
-        denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)
+        unread = (path for path in read if os.path.isfile(path) and not may_read(path, log_dir))
+        denied = find_unwritten(written, log_dir) or next(unread, None)
         if denied is not None:
             is_new = denied.endswith(TEMPORARY)
             yield _denied(denied, "FileNotFoundException" if is_new else "AccessDeniedException")
@@ -286,28 +247,11 @@ def _find_denied_metadata(cluster: Cluster) -> Ahead | None:
         path := os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
     ):
         return None
-    if (unreadable := _find_unreadable(path, cluster.metadata_dir)) is not None:
-        return unreadable
+    if (unreadable := find_unreadable(path, cluster.metadata_dir)) is not None:
+        return _denied(unreadable, "IOException")
     if is_unchangeable(state := os.path.join(path, FileKind.QUORUM_STATE.value)):
         return _fixed(state, state)
     kinds = (FileKind.LOG, *_INDEXES)
     files = {segment.side_path(kind): kind for segment in Partition(path).segments for kind in kinds}
     opened = {os.path.basename(file): kind in _INDEXES for file, kind in files.items() if os.path.isfile(file)}
     return _find_unwritten(path, opened, is_current=True)
-
-
-def _may(path: str, log_dir: str, owners: int, others: int) -> bool:
-    try:
-        status, user = os.stat(path), _user_of(log_dir)
-    except OSError:  # it went away
-        return True
-    # Which groups the user is in is not known: what the group may do, it may.
-    return user == 0 or bool(status.st_mode & (others | (owners if status.st_uid == user else 0)))
-
-
-def _user_of(log_dir: str) -> int:
-    """Return the user that the broker runs as: it writes these files anew again and again, so it owns most of them.
-    Somebody may have edited one of them as root."""
-    paths = [os.path.join(log_dir, kind.value) for kind in _WRITTEN_ANEW]
-    owners = Counter(os.stat(path).st_uid for path in paths if os.path.exists(path))
-    return owners.most_common(1)[0][0] if owners else os.stat(log_dir).st_uid

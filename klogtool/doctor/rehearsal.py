@@ -53,7 +53,7 @@ from klogtool.doctor.log_dirs import (
     with_one_cause,
 )
 from klogtool.doctor.other_release import walk_level_points, walk_release_points
-from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
+from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, refused_metadata, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied
@@ -82,6 +82,7 @@ from klogtool.log.process_pool import in_processes
 from klogtool.log.second_reading import read_again
 from klogtool.plans.recover import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
+from klogtool.quorum.metadata_load import load_metadata_log
 from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.safe_to_lose import SafePart, find_safe_part
@@ -218,12 +219,12 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         *(point for point in loaded if point.what is not What.STRAY),
         *forgotten,
     )
+    points += _walk_unloaded_metadata(points, view, patient)
     points = with_refusals(points, seen.rehearsed, {point.path for point in strays})
     points = with_ends(list(with_metadata_log_dir(points, seen.cluster)), seen.log_dirs, seen.cluster)
     prospects = with_starts([_with_gone(each.prospect, view) for each in seen.rehearsed], points, seen.cluster)
     prospects = with_markers(prospects, seen.log_dirs, how.circumstances)
-    found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
-    off = sorted(path for path in found_off if path is not None)
+    off = _log_dirs_off(points, named)
     leads_off = len(off) < len(seen.log_dirs) and leads_in(seen.cluster, off)
     skips_leaders = leads_off and not has_eligible_replicas(seen.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
@@ -251,6 +252,12 @@ def _diagnose(seen: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> D
         _lacks_metadata(seen.cluster),
         patient.metadata_log_dir_to_set,
     )
+
+
+def _log_dirs_off(points: Sequence[Ahead], named: Sequence[str]) -> list[str]:
+    """Return the log dirs that go offline."""
+    paths = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
+    return sorted(path for path in paths if path is not None)
 
 
 def _with_gone(prospect: Prospect, view: QuorumView | None) -> Prospect:
@@ -300,6 +307,23 @@ def _learns_nothing(seen: _SeenOnDisks, lead: Leadership) -> bool:
     """Return whether the broker hears of no partition: without a leader the metadata are never replayed, and nobody
     refuses to register it."""
     return _stops_at_metadata(seen) or not lead.replays
+
+
+def _walk_unloaded_metadata(points: Sequence[Ahead], view: QuorumView | None, patient: Patient) -> Iterator[Ahead]:
+    """Yield the point about a file at which the loading of the metadata log ends, unless another point says why a start
+    ends there."""
+    if patient.cluster.metadata_dir is None:
+        return
+    folder = os.path.join(patient.cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    stops = (What.REFUSES, What.OFFLINE)
+    if not os.path.isdir(folder) or any(point.what in stops and point.path.startswith(folder) for point in points):
+        return
+    try:
+        if view is not None and view.path == folder and view.own.start_error is None:
+            return
+        load_metadata_log(folder, patient.rules.release)
+    except KlogError as error:
+        yield refused_metadata(folder, error)
 
 
 def _stops_at_metadata(seen: _SeenOnDisks) -> bool:

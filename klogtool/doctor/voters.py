@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.server_rules import BROKER, CONTROLLER
-from klogtool.causes import Reason
+from klogtool.causes import Reason, Text
 from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
 from klogtool.doctor.claims import Gone, Witness
@@ -22,11 +22,12 @@ from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
-from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
+from klogtool.log.folder import is_broken_link
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
 from klogtool.quorum.settings import ANY_HOST, REGISTRATION_TIMEOUT_MS, is_loopback
-from klogtool.verify.cures import FROM_A_CONTROLLER
+from klogtool.verify.cures import FROM_A_CONTROLLER, move_out_of_partition
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
@@ -282,15 +283,17 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
     end, severity = log.position.end_offset, Severity.ERROR if is_alone else Severity.WARNING
     if log.damage is not None:
         lost = lost_of_metadata(view.path, end)
+        cure, is_link = _cure_of_cut(log.damage)
         yield Ahead(
             view.path,
             What.TRUNCATED if is_alone else What.METADATA_BEHIND,
-            (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end),
+            _why_cut(log.damage, end, is_alone=is_alone),
             first_offset=end,
             lost_records=lost.records or 0,
             lost_bytes=log.cut_bytes,
             is_uncounted=lost.records is None,
-            cure=FROM_A_CONTROLLER,
+            cure=cure,
+            cure_looks=is_link,
             severity=severity,
         )
     if (gone := log.gone) is not None:
@@ -305,6 +308,24 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
             cure_looks=True,
             severity=severity,
         )
+
+
+def _why_cut(damage: KlogError, end: int, *, is_alone: bool) -> Reason:
+    """Return why a start cuts the metadata log: a damaged batch, or what is in the place of a file."""
+    if damage.path is None or os.path.isfile(damage.path) or os.path.basename(damage.path) == CLUSTER_METADATA_DIR:
+        return (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end)
+    cause = VoterCause.METADATA_CUT_AT if is_alone else VoterCause.METADATA_CUT_AT_HERE
+    return cause(name=os.path.basename(damage.path), why=damage.reason, end=end)
+
+
+def _cure_of_cut(damage: KlogError) -> tuple[Text, bool]:
+    """Return what a person does before such a start, and whether that only looks. Side files are made anew."""
+    path = damage.path or ""
+    if parse_file_name(os.path.basename(path)).kind in (FileKind.PRODUCER_SNAPSHOT, FileKind.TXN_INDEX):
+        return move_out_of_partition(path), False
+    if is_broken_link(path):
+        return AdviceCause.BEFORE_ANY_START(path=quoted(path)), True
+    return FROM_A_CONTROLLER, False
 
 
 def gone_of(view: QuorumView | None) -> Gone | None:

@@ -125,6 +125,30 @@ def is_full_device(path: str) -> bool:
     return is_device(path) and os.path.exists(_FULL) and os.path.samefile(path, _FULL)
 
 
+def is_broken_link(path: str) -> bool:
+    """Return whether it is a link that leads to nothing. The disk of its target may not be mounted."""
+    return os.path.islink(path) and not os.path.exists(path)
+
+
+def is_loop(path: str) -> bool:
+    """Return whether it is a link that leads to itself, maybe over others."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
+def why_leads_nowhere(path: str) -> str | None:
+    """Return what the system says where a file is made through a link; None if it is no link, or if a file can be made:
+    then its target's folder is there."""
+    if not os.path.islink(path):
+        return None
+    if is_loop(path):
+        return os.strerror(errno.ELOOP)
+    return None if os.path.isdir(os.path.dirname(os.path.realpath(path))) else os.strerror(errno.ENOENT)
+
+
 def is_unchangeable(path: str) -> bool:
     """Return whether a file or folder has the attribute immutable or append-only (chattr): root may not write it,
     either. False where the file system has no such attributes."""

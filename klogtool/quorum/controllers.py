@@ -26,13 +26,14 @@ from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, find_disk_error
-from klogtool.log.folder import names_in
+from klogtool.log.folder import is_broken_link, is_loop, names_in
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_next_batch
 from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
 from klogtool.quorum.causes import MetadataCopyCause
+from klogtool.quorum.metadata_load import find_in_the_way, load_metadata
 from klogtool.quorum.settings import QuorumSettings
 from klogtool.verify.findings import Kind
 from klogtool.verify.only_copies import HIGHEST
@@ -104,7 +105,7 @@ class Controller(Struct, frozen=True):
     meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends. record_problem: why a
     record is refused whose checksum holds, so that a start ends at it. identity_problem: why it ends at
     meta.properties. replay_refusal: the first record that only a replay refuses: a controller ends when it replays it,
-    which is after the election.
+    which is after the election. start_error: why its start ends at another file that it cannot open or make.
     """
 
     path: str
@@ -120,6 +121,7 @@ class Controller(Struct, frozen=True):
     record_problem: KlogError | None = None
     identity_problem: KlogError | None = None
     replay_refusal: Refusal | None = None
+    start_error: KlogError | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -144,13 +146,14 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
     metadata = read_cluster_metadata(folder, rules) if os.path.isdir(folder) else ClusterMetadata()
     if directory_id is not None and is_reserved_directory_id(directory_id):
         directory_id = None
+    log, start_error = _as_loaded(path, read_metadata_log(folder), rules)
     return Controller(
         path,
         None if identity is None else identity.node_id,
         None if directory_id is None else build_uuid(directory_id),
         None if identity is None else identity.cluster_id,
         identity is not None,
-        read_metadata_log(folder),
+        log,
         state,
         problem,
         own,
@@ -158,7 +161,27 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         _record_problem(metadata),
         wrong,
         _replay_refusal(metadata, identity),
+        start_error,
     )
+
+
+def _as_loaded(path: str, log: MetadataLog, rules: Rules) -> tuple[MetadataLog, KlogError | None]:
+    """Return the metadata log of a log dir as a start loads it, and the error at which the start ends instead. A start
+    that cannot write a side file cuts the log there, although no byte of it is damaged."""
+    try:
+        end = load_metadata(path, rules.release)
+    except KlogError as error:
+        return log, error
+    if isinstance(log.problem, Unreadable) and not log.problem.is_of_disk:  # no file, which a start does not see
+        return replace(log, problem=None, damage=log.problem), None
+    folder = os.path.join(path, CLUSTER_METADATA_DIR)
+    newest = _newest(Partition(folder)) if log.trouble is None and os.path.isdir(folder) else None
+    snapshot = Position() if newest is None else Position(newest.epoch or 0, newest.end_offset or 0)
+    if log.trouble is not None or log.position <= snapshot or end.offset >= log.position.end_offset:
+        return log, None
+    damage = KlogError(MetadataCopyCause.CUT_BY_LOAD(), path=find_in_the_way(folder))
+    position = max(Position(end.epoch, end.offset), snapshot)
+    return replace(log, position=position, damage=damage, sound_end=log.position.end_offset), None
 
 
 def _identity(path: str) -> tuple[MetaProperties | None, KlogError | None]:
@@ -187,8 +210,12 @@ def _replay_refusal(metadata: ClusterMetadata, identity: MetaProperties | None) 
 
 
 def _quorum_state(path: str) -> tuple[QuorumState | None, KlogError | None]:
+    """Read quorum-state. A link to nothing is no file for Kafka, which renames the new file over it."""
+    partition = Partition(os.path.join(path, CLUSTER_METADATA_DIR))
+    if is_broken_link(os.path.join(partition.path, FileKind.QUORUM_STATE.value)):
+        return None, None
     try:
-        return Partition(os.path.join(path, CLUSTER_METADATA_DIR)).quorum_state, None
+        return partition.quorum_state, None
     except KlogError as error:
         return None, error
 
@@ -222,19 +249,24 @@ def _walk_reached(partition: Partition) -> Iterator[tuple[int, str]]:
 
 
 def _side_problem(partition: Partition) -> KlogError | None:
-    """Return why a start ends at a file beside the log, or None (UnifiedLog.create). It maps all indexes."""
+    """Return why a start ends at a file beside the log, or None (UnifiedLog.create). It maps all indexes. What is no
+    file is told by the loading."""
     indexes = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
     paths = (segment.side_path(kind) for segment in partition.segments for kind in indexes)
     if (error := next(filter(None, map(find_disk_error, paths)), None)) is not None:
         return error
+    epochs, path = (
+        os.path.join(partition.path, kind.value)
+        for kind in (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
+    )
     try:
-        assign_leader_epochs(partition.leader_epochs or ())
-        topic_id = partition.topic_id
+        if os.path.isfile(epochs):
+            assign_leader_epochs(partition.leader_epochs or ())
+        topic_id = partition.topic_id if os.path.isfile(path) else None
     except KlogError as error:
         return error
     if topic_id in (None, build_uuid(METADATA_TOPIC_ID)):
         return None
-    path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
     return KlogError(MetadataCopyCause.OTHER_TOPIC_ID(topic_id=topic_id, topic=METADATA_TOPIC), path=path)
 
 
@@ -259,9 +291,11 @@ def _read_metadata_log(partition: Partition) -> MetadataLog:
 
 
 def _newest(partition: Partition) -> KraftSnapshot | None:
-    """Return the snapshot that a start reads. Those that end before the log are deleted (recoverSnapshots)."""
+    """Return the snapshot that a start reads. Those that end before the log are deleted (recoverSnapshots), and a link
+    to no file is none."""
     start = next((segment.base_offset for segment in partition.segments), 0)
-    return next((one for one in reversed(partition.kraft_snapshots) if (one.end_offset or 0) >= start), None)
+    there = (one for one in reversed(partition.kraft_snapshots) if not is_broken_link(one.path) or is_loop(one.path))
+    return next((one for one in there if (one.end_offset or 0) >= start), None)
 
 
 def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:

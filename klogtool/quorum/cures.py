@@ -119,6 +119,9 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], Text]] = {
     ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
     ElectionCause.LOG_DAMAGED: lambda *_: FROM_A_CONTROLLER,
     ElectionCause.RECORD_REFUSED: lambda seat, _: QuorumCure.DOCTOR(path=seat.controller.path),
+    ElectionCause.NOT_OPENED: lambda seat, _: QuorumCure.OPEN_FILE(
+        why=str(seat.controller.start_error), path=seat.controller.path
+    ),
     ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: QuorumCure.DOCTOR(path=seat.controller.path),
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,

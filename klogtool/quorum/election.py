@@ -57,6 +57,8 @@ class ElectionCause(Cause):
     """The metadata log cannot be read to its end."""
     SIDE_FILE_CORRUPT = "side-file-unreadable"
     """A start ends at leader-epoch-checkpoint or partition.metadata, beside the metadata log."""
+    NOT_OPENED = "metadata-file-not-opened"
+    """A start ends, or waits for ever, at a file of the metadata log dir that it cannot open, load or make."""
     RECORD_REFUSED = "metadata-record-refused"
     """A start ends at a record of the metadata log or its newest snapshot, although the checksum holds."""
     NO_CONTROLLER = "no-controller"
@@ -611,6 +613,8 @@ def _stop(controller: Controller) -> ElectionCause | None:
         return ElectionCause.LOG_DAMAGED
     if controller.log.side_problem is not None:
         return ElectionCause.SIDE_FILE_CORRUPT
+    if controller.start_error is not None:
+        return ElectionCause.NOT_OPENED
     if controller.record_problem is not None:
         return ElectionCause.RECORD_REFUSED
     if controller.state_problem is not None:

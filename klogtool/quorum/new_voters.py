@@ -256,6 +256,7 @@ def _may_lead(seat: Seat) -> bool:
         ElectionCause.SETTINGS_REFUSED,
         ElectionCause.RECORD_REFUSED,
         ElectionCause.SIDE_FILE_CORRUPT,
+        ElectionCause.NOT_OPENED,
         ElectionCause.NO_CONTROLLER,
     )
     return seat.why_not not in stops and seat.controller.node_id is not None

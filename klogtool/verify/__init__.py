@@ -38,6 +38,7 @@ lost_start        offsets before the first segment at which the leader epochs be
 stable_offsets    last stable offsets in transaction indexes
 segment_report    what the check of a segment reports beside its findings
 
+openable          whether a broker's user may open, write or make a file
 stops             what prevents the start of a broker, with Kafka's exception
 choosing_cures    which cure each finding of a partition gets
 false_offset_index  offset indexes that lead consumers past batches, and that a start leaves as they are

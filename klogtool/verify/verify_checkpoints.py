@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import METADATA_TOPIC, OFFSET_CHECKPOINTS, FileKind, TopicPartition
 from klogtool.log.file import Unreadable, read_whole
-from klogtool.log.folder import is_socket
+from klogtool.log.folder import is_broken_link, is_loop, is_socket
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
@@ -46,12 +46,20 @@ class PartitionEnds(Struct, frozen=True):
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
-    """Return the finding of a file that cannot be opened. If a folder or a socket has its name, a broker cannot open it
-    either; a file that we may not read may be open to a broker."""
-    if not (os.path.isdir(path) or is_socket(path)):
-        return Finding(Kind.UNREADABLE, path, from_text(error.reason))
-    stop = offline("IOException", "Is a directory" if os.path.isdir(path) else f"{path}: No such device or address")
-    return Finding(Kind.UNREADABLE, path, from_text(error.reason), cured_by=move_out(path, parent_of(path)), stop=stop)
+    """Return the finding of a file that cannot be opened. If a folder, a socket or a link to nothing has its name, a
+    broker cannot open it either (CheckpointFile makes its file only where no name is); a file that we may not read may
+    be open to a broker."""
+    stop = None
+    if os.path.isdir(path):
+        stop = offline("IOException", "Is a directory")
+    elif is_socket(path):
+        stop = offline("IOException", f"{path}: No such device or address")
+    elif is_loop(path):
+        stop = offline("FileSystemException", f"{path}: Too many levels of symbolic links")
+    elif is_broken_link(path):
+        stop = offline("NoSuchFileException", path)
+    cure = None if stop is None else move_out(path, parent_of(path))
+    return Finding(Kind.UNREADABLE, path, from_text(error.reason), cured_by=cure, stop=stop)
 
 
 class Stated(Struct, frozen=True):

@@ -20,7 +20,7 @@ from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_visible_to_java
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
-from klogtool.log.folder import find_partition_dir_name, list_folder
+from klogtool.log.folder import find_partition_dir_name, is_broken_link, is_loop, list_folder
 from klogtool.log.log_dirs import FolderKind, is_log_dir, kind_of_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
@@ -184,7 +184,7 @@ def find_immovable(path: str) -> Reason | None:
 
 def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties], rules: Rules) -> Iterator[Finding]:
     path = os.path.join(log_dir.path, FileKind.META_PROPERTIES.value)
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) or (is_broken_link(path) and not is_loop(path)):  # NoSuchFileException for Kafka
         if _knows_meta_properties(log_dir):
             how = "(have you run `kafka-storage.sh` to format the directory?)"
             message = f"No `meta.properties` found in {log_dir.path} {how}"

@@ -292,7 +292,8 @@ class TransactionIndex:
     def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
-        draft.check_has_position(name)
+        if name not in draft.links:  # Kafka opens a file that exists (TransactionIndex)
+            draft.check_has_position(name)
         self._data, self._is_open = bytearray(), False
         # Last entry since it was opened: Kafka does not read it from the file.
         self.last_offset: int | None = None
@@ -335,6 +336,7 @@ class TransactionIndex:
         if self.name in self._draft:
             self._data = bytearray(self._draft.read(self.name))
         elif self.name not in self._draft.devices:
+            self._draft.check_opens(self.name)
             self._draft.write(self.name, b"")
 
     def reset(self) -> None:

@@ -36,7 +36,7 @@ _TEMPORARY = ".tmp"
 # These errors empty a segment in recovery; all others fail the load. Kafka has I/O errors also for a folder in place of
 # a file. Real I/O errors are reported as such, and nothing is done about them.
 _EMPTIES = ("InvalidOffsetException",)
-_IO_ERRORS = ("IOException", "FileSystemException", "FileNotFoundException")
+_IO_ERRORS = ("IOException", "FileSystemException", "FileNotFoundException", "NoSuchFileException")
 _IO_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException at such files into this one
 
 
@@ -116,7 +116,8 @@ class LoadedLog(LogParts):
         self._find_first_unstable_offset()
         self.looked_up_unstable = self.first_unstable_offset is not None
         name = FileKind.PARTITION_METADATA.value
-        self.draft.check_opens(name, _IO_EXCEPTION)
+        if name not in self.draft.links:  # PartitionMetadataFile.exists; it is renamed over the link
+            self.draft.check_opens(name, _IO_EXCEPTION)
         if name in self.draft:
             _parsed(self.draft, name, parse_partition_metadata)
         write_leader_epochs(draft, self.epochs)
@@ -246,9 +247,12 @@ class LoadedLog(LogParts):
 
 
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
-    """Return the epochs of leader-epoch-checkpoint; a missing file is created empty. Raises Corrupt."""
+    """Return the epochs of leader-epoch-checkpoint; a missing file is created empty. Raises Corrupt, also for a link
+    that leads to no file."""
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
     draft.check_opens(name, _IO_EXCEPTION)
+    if name in draft.links:  # CheckpointFile makes its file only where no name is, and reads it then
+        raise Corrupt("No such file or directory", path=os.path.join(draft.path, name), kafka_class=_IO_EXCEPTION)
     if name not in draft:
         draft.write(name, b"")
         return LeaderEpochFileCache()
