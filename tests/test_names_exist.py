@@ -44,7 +44,7 @@ INSIDE = re.compile(rf"(?<![\w./-])(?:{'|'.join(FLOORS)})/[a-z_]+(?:\.py|\.pxi|\
 # `klogtool.log.spans`, `format.batch.parse_batch`.
 # What Kafka and Spark call so: settings, which have no underscores and more words than our names, or else are here.
 SETTING = re.compile(
-    r"(?:log|spark)(?:\.[a-z]+){3,}|remote(?:\.[a-z]+)+|log\.(?:cleaner|retention)\.[a-z]+|spark(?:\.[a-zA-Z]+){2,}"
+    r"(?:log|spark)(?:\.[a-z]+){3,}|remote(?:\.[a-z]+)+|log\.(?:cleaner|retention)\.[a-z]+|spark(?:\.[a-zA-Z0-9]+){2,}"
 )
 OF_OTHERS = {
     "broker.id",
