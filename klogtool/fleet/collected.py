@@ -101,7 +101,8 @@ class MetadataFacts(Struct, frozen=True):
     """`__cluster_metadata` of this broker. end_offset: of its log. features: name -> level. problem: why it was not
     read to its end. epoch: of its last record. voters: ids in its last record of voters; none in a static quorum.
     voter_directories: the directory id of each of these. controllers: nodes that have registered as controllers.
-    remembered: None if there is no quorum-state that can be read."""
+    remembered: None if there is no quorum-state that can be read. next_producer_id: the first that the controllers have
+    not given; None if they have given none."""
 
     log_dir: Name
     end_offset: Natural
@@ -112,6 +113,7 @@ class MetadataFacts(Struct, frozen=True):
     voter_directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
     controllers: Brokers = ()
     remembered: ToldElection | None = None
+    next_producer_id: Natural | None = None
 
     @property
     def completeness(self) -> tuple[bool, int, int]:

@@ -172,6 +172,7 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
             state.voted_id,
             build_uuid(state.voted_directory_id),
         ),
+        None if metadata.known.producer_ids is None else max(metadata.known.producer_ids[1], 0),
     )
 
 

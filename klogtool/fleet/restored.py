@@ -26,6 +26,7 @@ from klogtool.fleet.restored_identity import (
     elect,
     find_foreseen,
     find_missing_directories,
+    find_producer_ids,
     find_troubles,
     judge_quorum,
 )
@@ -178,6 +179,7 @@ def judge_set(files: Sequence[Collected]) -> Restored:
     troubles = [*find_troubles(files), *judge_quorum(election), *find_foreseen(foreseen)]
     if leading:
         troubles += find_missing_directories(leading[0], files)
+        troubles += find_producer_ids(leading, files)
     brokers = tuple(sorted(file.broker.node_id for file in files if file.broker.node_id is not None))
     metadata_from = tuple(file.broker.node_id or 0 for file in leading)
     if any(trouble.refuses for trouble in troubles):

@@ -57,6 +57,8 @@ class SetProblem(Enum):
     """A log dir may go offline while its broker runs, as the doctor says."""
     REMOTE_UNKNOWN = "remote-offsets-unknown"
     """Offsets of a tiered topic are on no disk, and no copy of __remote_log_metadata knows a segment of them."""
+    PRODUCER_IDS = "producer-ids-given-again"
+    """Logs have producer ids that the metadata which may lead has not given yet."""
 
 
 # What costs copies, or may; all others keep a broker, or the cluster, from its start.
@@ -67,6 +69,7 @@ NO_REFUSALS = (
     SetProblem.LOG_DIR_OFFLINE,
     SetProblem.LOG_DIR_MAY_FAIL,
     SetProblem.REMOTE_UNKNOWN,
+    SetProblem.PRODUCER_IDS,
 )
 
 
@@ -132,6 +135,19 @@ def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> I
                 directories.add((node_id, directory))
     for node_id, directory in sorted(directories):
         yield SetTrouble(SetProblem.NO_DIRECTORY, node_id, None, directory)
+
+
+def find_producer_ids(leading: Sequence[Collected], files: Sequence[Collected]) -> Iterator[SetTrouble]:
+    """Yield the nodes whose metadata would give producer ids again that producers have: it is older than the logs. The
+    controllers write a block down before they give it (ProducerIdControlManager.generateNextProducerId)."""
+    copies = (copy for file in files for copy in file.copies if copy.state == "current")
+    ids = {producer.producer_id for copy in copies for producer in copy.producers or ()}
+    highest = max(ids | {row.producer_id for file in files for row in file.transactions}, default=-1)
+    for file in leading:
+        following = None if file.broker.metadata is None else file.broker.metadata.next_producer_id
+        if following is not None and following <= highest:
+            value = f"{following}..{highest}"
+            yield SetTrouble(SetProblem.PRODUCER_IDS, file.broker.node_id, value=value)
 
 
 def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected, ...]]:

@@ -43,6 +43,9 @@ _PROBLEMS = {
     SetProblem.LOG_DIR_OFFLINE: "it goes offline when its broker starts",
     SetProblem.REMOTE_UNKNOWN: "tiered, and offsets are on no disk and in no segment that __remote_log_metadata knows: "
     "nobody is served them. klogtool remote metadata builds that topic from the store, before any broker starts",
+    SetProblem.PRODUCER_IDS: "its metadata is older than the logs, and would give producer ids again that producers "
+    "have: what a new one sends is refused, or taken for a duplicate and dropped. Take newer metadata, or let klogtool "
+    "fleet metadata build it, which begins above all",
     SetProblem.LOG_DIR_MAY_FAIL: "it may go offline while its broker runs",
 }
 _REASONS = {

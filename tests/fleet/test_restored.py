@@ -256,6 +256,29 @@ def test_groups_are_reset_where_their_log_ends_before(tmp_path: pathlib.Path) ->
     assert told == [("reset-anyway", 41, True), ("reset-by-one", 41, False)]
 
 
+@pytest.mark.parametrize("in_log", [True, False])
+@pytest.mark.parametrize(("following", "is_told"), [(None, False), (7000, False), (6999, True), (0, True)])
+def test_producer_ids_that_older_metadata_would_give_again(
+    tmp_path: pathlib.Path, following: int | None, is_told: bool, in_log: bool
+) -> None:
+    """Producer 6999 is in a log, or in the state of transactions of one broker."""
+    files = set_of(ALL_EQUAL, tmp_path)
+    for number, file in enumerate(files):
+        assert file.broker.metadata is not None
+        metadata = replace(file.broker.metadata, next_producer_id=following)
+        files[number] = replace(file, broker=replace(file.broker, metadata=metadata))
+    producer = ProducerFacts(6999, 0, last_sequence=3, last_offset=59)
+    if in_log:
+        files[2] = replace(files[2], copies=tuple(replace(one, producers=(producer,)) for one in files[2].copies))
+    else:
+        row = TransactionFacts(0, "x", 6999, 0, "CompleteCommit")
+        files[2] = replace(files[2], transactions=(row,))
+    restored = judge_set(files)
+    problems = {(one.problem, one.value) for one in restored.troubles}
+    assert problems == ({(SetProblem.PRODUCER_IDS, f"{following}..6999")} if is_told else set())
+    assert restored.starts is (Starts.LOSES_DATA if is_told else Starts.YES)
+
+
 ENDED = ProducerFacts(7, 5, None, 5, 1000, False)
 OPEN = ProducerFacts(7, 4, 50)
 
