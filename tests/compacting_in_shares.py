@@ -32,7 +32,7 @@ from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record
 from klogtool.plans.compact import plan_one
-from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import files_after
 
 NOW_MS = 1_700_000_000_000
 PARTS = 3
@@ -87,8 +87,8 @@ def told(folder: str, arguments: dict[str, Any], **how: Any) -> Any:
         raise
     except KlogError as error:
         return type(error), str(error), error.kafka_class
-    contents = carried_out(Draft.of(folder).before, plan.steps)
-    files = {name: read_content(content) for name, content in contents.items()}
+    after = files_after(Draft.of(folder), plan.steps)
+    files = {name: read_content(file.content) for name, file in after.items()}
     times = {step.path: step.mtime_ns for step in plan.steps if hasattr(step, "mtime_ns")}
     return files, times, plan.answer, plan.segments, plan.notes, lines
 

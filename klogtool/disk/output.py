@@ -33,7 +33,7 @@ from klogtool.format.names import PartitionDirName, PartitionDirState, build_par
 from klogtool.log.file import ReadErrors
 from klogtool.log.folder import find_partition_dir_name, is_file, is_folder, own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
-from klogtool.plans.plan import Delete, Plan, Rename, SavedWrite, Truncate, Write, names_of
+from klogtool.plans.plan import Plan, Rename, SavedWrite, Truncate, files_after, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 FOLDER_MODE = 0o755  # of a folder whose files have a mode that was given
@@ -244,20 +244,9 @@ def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[t
 
 
 def _changed_files(plan: Plan, source: str) -> Iterator[tuple[str, DraftFile]]:
-    draft = Draft(
-        plan.path, {name: file for step in plan.steps for name in names_of(step) if (file := _current_file(plan, name))}
-    )
-    for step in plan.steps:
-        match step:
-            case Write():
-                draft.write(step.path, step.content, step.mtime_ns)
-            case Truncate():
-                draft.truncate(step.path, step.size)
-            case Rename():
-                draft.move(step.path, step.to)
-            case Delete():
-                draft.delete(step.path)
-    yield from zip(_below(source, plan.path, draft.files), draft.files.values(), strict=True)
+    before = {name: file for step in plan.steps for name in names_of(step) if (file := _current_file(plan, name))}
+    files = files_after(Draft(plan.path, before), plan.steps)
+    yield from zip(_below(source, plan.path, files), files.values(), strict=True)
 
 
 def _current_file(plan: Plan, name: str) -> DraftFile | None:

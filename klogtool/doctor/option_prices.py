@@ -6,7 +6,7 @@ option's plan is carried out in a draft, which a start loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from klogtool.doctor.readable import few, ranges_of, walk_readable
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.plans.plan import Plan, files_after
 from klogtool.plans.recover import knows_interval
 from klogtool.plans.recover_answer import find_may_lose
 from klogtool.plans.recover_gaps import find_deleted_in_error, find_gaps
@@ -39,7 +39,7 @@ _UNKNOWN = Priced(Lost(None, (), WhyUnknown.NOT_LOADED))
 
 def price_of(plan: Plan, patient: Patient) -> Priced:
     """Return what a plan for a partition dir costs, with the start that follows it."""
-    return price_of_files(plan.path, _files_after(Draft.of(plan.path), plan.steps), patient)
+    return price_of_files(plan.path, files_after(Draft.of(plan.path), plan.steps), patient)
 
 
 def price_without(path: str, name: str, patient: Patient) -> Priced:
@@ -100,20 +100,3 @@ def _readable(log: LoadedLog) -> tuple[OffsetRange, ...]:
                 if first <= last:
                     offsets.add(first, last)
     return few(offsets.ranges)
-
-
-def _files_after(draft: Draft, steps: Iterable[Step]) -> dict[str, DraftFile]:
-    """Return the files of a partition dir once these steps are done. Contents are those before all steps."""
-    for step in steps:
-        match step:
-            case Write():
-                draft.files[step.path] = DraftFile(step.content, step.mtime_ns)
-            case Truncate():
-                draft.truncate(step.path, step.size)
-            case Rename():
-                draft.move(step.path, step.to)
-            case Delete():
-                draft.delete(step.path)
-            case _:
-                pass
-    return draft.files

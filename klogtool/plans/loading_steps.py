@@ -54,10 +54,8 @@ from klogtool.broker.draft import Draft, DraftFile, span_of
 from klogtool.broker.unified_log.log_loader import LoadReport
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
-from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
 from klogtool.kernels import crc32c
-from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.plans.swap_steps import swap_in
 
@@ -391,26 +389,3 @@ def _is_the_same(current: DraftFile | None, wanted: DraftFile | None) -> bool:
 def _content(file: DraftFile | None) -> Content | None:
     """Return the content without empty parts, so that equal files compare equal."""
     return None if file is None else tuple(part for part in file.content if part_size(part))
-
-
-def carried_out(before: dict[str, DraftFile], steps: Iterable[Step]) -> dict[str, Content]:
-    """Apply the steps to the files of a folder, to check that they are right.
-
-    Raises Corrupt if a step has no file to work on.
-    """
-    files = {name: file.content for name, file in before.items()}
-    for step in steps:
-        if not isinstance(step, Write) and step.path not in files:
-            raise Corrupt(PlanRefusal.NO_FILE_FOR_STEP(path=step.path))
-        match step:
-            case Write():
-                files[step.path] = step.content
-            case Truncate():
-                draft = Draft("", {step.path: DraftFile(files[step.path])})
-                draft.truncate(step.path, step.size)
-                files[step.path] = draft.files[step.path].content
-            case Rename():
-                files[step.to] = files.pop(step.path)
-            case Delete():
-                del files[step.path]
-    return files

@@ -18,10 +18,13 @@ from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
+from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.file_facts import Fact
 from klogtool.causes import Reason, Say, Text, as_value, named
+from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
+from klogtool.plans.causes import PlanRefusal
 from klogtool.plans.fields import JsonObject
 from klogtool.plans.question import Question
 from klogtool.plans.recover_result import LoadingLosses
@@ -147,6 +150,24 @@ def names_of(step: Step | SavedWrite) -> tuple[str, ...]:
             return step.path, step.to
         case _:
             return (step.path,)
+
+
+def files_after(draft: Draft, steps: Iterable[Step]) -> dict[str, DraftFile]:
+    """Return the files of a draft, which is changed, once these steps are done. Contents are those before all steps.
+    Raises Corrupt if a step has no file to work on."""
+    for step in steps:
+        if not isinstance(step, Write | RenameFolder | Discard) and step.path not in draft:
+            raise Corrupt(PlanRefusal.NO_FILE_FOR_STEP(path=step.path))
+        match step:
+            case Write():
+                draft.write(step.path, step.content, step.mtime_ns)
+            case Truncate():
+                draft.truncate(step.path, step.size)
+            case Rename():
+                draft.move(step.path, step.to)
+            case Delete():
+                draft.delete(step.path)
+    return draft.files
 
 
 class SegmentVerdict(Struct, frozen=True):

@@ -34,8 +34,8 @@ from klogtool.log.partition import Partition
 from klogtool.parameters import NO_ITEMS, Given, Unit, parameter
 from klogtool.plans.causes import PlanNote, RebuildRefusal, VerdictCause
 from klogtool.plans.erased_witness import ErasedWitnesses, find_erased_witnesses
-from klogtool.plans.loading_steps import carried_out, order_steps
-from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.loading_steps import order_steps
+from klogtool.plans.plan import Plan, SegmentVerdict, files_after
 from klogtool.plans.question import Question
 from klogtool.verify.cures import recover
 
@@ -114,12 +114,13 @@ class RebuiltSegment(Struct, frozen=True):
 
 def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
     """Yield each rebuilt segment, with its entries, which may be many."""
-    files = carried_out(Draft.of(plan.path).before, plan.steps)
+    files = files_after(Draft.of(plan.path), plan.steps)
     for verdict in plan.segments:
         if not isinstance(verdict, RebuildVerdict):
             continue
         base = verdict.segment
-        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in INDEX_KINDS]
+        indexes = (files.get(build_file_name(kind, base)) for kind in INDEX_KINDS)
+        data = [b"" if file is None else read_content(file.content) for file in indexes]
         yield RebuiltSegment(
             base,
             verdict.truncated_bytes,

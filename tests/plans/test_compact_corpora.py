@@ -23,7 +23,7 @@ from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.framing import walk_frames
 from klogtool.format.names import TopicPartition
 from klogtool.log.entries import walk_records
-from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import files_after
 
 pytestmark = pytest.mark.shared
 
@@ -58,8 +58,8 @@ def decided(log_dir: pathlib.Path, topic: str, now_ms: int, **more: Any) -> tupl
     path = str(log_dir / f"{topic}-0")
     plans = list(deciding.decided("compact", path, {"now_ms": now_ms, "jobs": 1, "config": config, **more}))
     (plan,) = [plan for plan in plans if plan.path == path]
-    contents = carried_out(Draft.of(path).before, plan.steps)
-    return {name: read_content(content) for name, content in contents.items()}, plans
+    after = files_after(Draft.of(path), plan.steps)
+    return {name: read_content(file.content) for name, file in after.items()}, plans
 
 
 def batches_of(folder: pathlib.Path) -> list[RecordBatch]:
