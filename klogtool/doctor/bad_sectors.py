@@ -19,7 +19,7 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.causes import AheadCause
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, parse_file_name
 from klogtool.log.file import Unreadable, find_disk_error
 from klogtool.log.folder import names_in
 from klogtool.verify.causes import CureRemark
@@ -27,12 +27,11 @@ from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, remove, salvage
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop
 
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _ENDS = {
     FileKind.LOG: "io-error-in-log",
     FileKind.TXN_INDEX: "io-error-in-transaction-index",
     FileKind.KRAFT_SNAPSHOT: "io-error-in-kraft-snapshot",
-    **dict.fromkeys(_INDEXES, "io-error-in-index"),
+    **dict.fromkeys(MAPPED_INDEXES, "io-error-in-index"),
 }
 
 
@@ -72,7 +71,7 @@ def _of_metadata(folder: str) -> Iterator[str]:
         file = parse_file_name(name)
         if not file.suffix:
             by_kind.setdefault(file.kind, []).append(os.path.join(folder, name))
-    for kind in (FileKind.LOG, *_INDEXES):
+    for kind in (FileKind.LOG, *MAPPED_INDEXES):
         yield from by_kind.get(kind, [])
     for kind in (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT):
         yield from by_kind.get(kind, [])[-1:]
@@ -80,7 +79,7 @@ def _of_metadata(folder: str) -> Iterator[str]:
 
 def _cure_of_metadata(path: str) -> Text:
     kind = parse_file_name(os.path.basename(path)).kind
-    if kind in (*_INDEXES, FileKind.PRODUCER_SNAPSHOT):
+    if kind in (*MAPPED_INDEXES, FileKind.PRODUCER_SNAPSHOT):
         return remove(path, CureRemark.REBUILT())
     return salvage(os.path.dirname(path)) if kind is FileKind.LOG else FROM_A_CONTROLLER
 

@@ -21,14 +21,13 @@ from klogtool.doctor.causes import AdviceCause, AheadCause, NoteCause
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, parse_file_name
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
 
 _FEW_FILES = 8  # checkpoints that a broker writes in its first minute
 _FEW_BYTES = 1 << 16  # a block for each of them, and little else
 _BLOCK = 4096  # of file systems and of mapped memory
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
-_MAPPED = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 class Growth(Struct, frozen=True):
@@ -51,7 +50,7 @@ class Growth(Struct, frozen=True):
         if not os.path.lexists(os.path.join(plan.path, _EPOCHS)):
             grown[_EPOCHS] = _BLOCK
         freed = sum(_given_back(plan, step) for step in plan.steps)
-        indexes = sum(size for name, size in grown.items() if parse_file_name(name).kind in _MAPPED)
+        indexes = sum(size for name, size in grown.items() if parse_file_name(name).kind in MAPPED_INDEXES)
         new = sum(not os.path.lexists(os.path.join(plan.path, name)) for name in grown)
         return cls(indexes, sum(grown.values()) - freed, new - sum(isinstance(step, Delete) for step in plan.steps))
 

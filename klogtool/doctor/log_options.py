@@ -37,7 +37,14 @@ from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_visible_to_java, parse_file_name
+from klogtool.format.names import (
+    METADATA_TOPIC,
+    SEGMENT_KINDS,
+    FileKind,
+    build_file_name,
+    is_visible_to_java,
+    parse_file_name,
+)
 from klogtool.log.folder import find_nested_logs
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
@@ -279,7 +286,7 @@ def _walk_moves(files: Mapping[str, DraftFile]) -> Iterator[tuple[str, str]]:
             first = first_offset_of(file)
         if first is None or first >= base or build_file_name(FileKind.LOG, first) in files:
             continue
-        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
+        for kind in SEGMENT_KINDS:
             old, new = build_file_name(kind, base), build_file_name(kind, first)
             if old in files and new not in files:
                 yield old, new

@@ -27,7 +27,6 @@ from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_times
 from klogtool.doctor.permissions import find_denied, not_permitted, refused_by_special, special_text
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.running_broker import (
-    LAZY,
     fails_at_read,
     find_uncopied,
     find_unloaded,
@@ -37,7 +36,7 @@ from klogtool.doctor.running_broker import (
 )
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind, is_log_name, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, is_log_name, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_nested_logs, is_broken_link, is_fifo, logs_beside, names_in, why_leads_nowhere
 from klogtool.log.partition import Partition
@@ -201,7 +200,7 @@ def glance(partition: Partition) -> Rehearsed:
 def _walk_names(partition: Partition) -> Iterator[Ahead]:
     for finding in verify_names(partition)[1]:
         kind = parse_file_name(os.path.basename(finding.path)).kind
-        if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
+        if finding.id == Kind.UNREADABLE and kind in MAPPED_INDEXES and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
         elif finding.id == Kind.UNREADABLE:
             yield Ahead(finding.path, What.OFFLINE, finding.reason, finding=finding)

@@ -39,7 +39,7 @@ from klogtool.doctor.permissions import why_not_written
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import GROUP, SHARE, TRANSACTION
-from klogtool.format.names import FileKind, TopicPartition, build_file_name, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.folder import is_socket
@@ -114,7 +114,7 @@ def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
     index where it rolls as well."""
     draft, active = Draft(log.draft.path, dict(log.draft.files)), log.segments.last
     most, end = log.terms.config.segment_index_bytes, log.log_end_offset
-    names = [active.name_of(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)]
+    names = [active.name_of(kind) for kind in MAPPED_INDEXES]
     try:
         offsets = OffsetIndex(draft, names[0], active.base_offset, most)
         times = TimeIndex(draft, names[1], active.base_offset, most)
@@ -278,7 +278,6 @@ def _has_log(store: RemoteStore, segment: RemoteSegment | None) -> bool:
     return stored is not None and stored.log is not None
 
 
-LAZY = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WHEN = {
     FileKind.OFFSET_INDEX: AheadCause.FETCH_FAILS,
     FileKind.TIME_INDEX: AheadCause.TIME_FAILS,
@@ -302,7 +301,7 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
             elif is_there and name in draft.before and (why := why_not_written(file)) is not None:
                 yield fails_at_read(file, os.strerror(why))
     for base in log.report.deleted_segments:
-        for kind in LAZY:
+        for kind in MAPPED_INDEXES:
             file = os.path.join(path, build_file_name(kind, base))
             if os.path.basename(file) in draft.folders and os.listdir(file):
                 yield _fails_at_deletion(file)

@@ -67,8 +67,10 @@ OFFSET_CHECKPOINTS = (
     FileKind.CLEANER_CHECKPOINT,
 )
 """The text files of a log dir with an offset for each partition."""
-INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-_KINDS_WITH_BASE_OFFSET = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
+MAPPED_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+INDEX_KINDS = (*MAPPED_INDEXES, FileKind.TXN_INDEX)
+SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
+_KINDS_WITH_BASE_OFFSET = (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT)
 KINDS_OF_LOG = (*_KINDS_WITH_BASE_OFFSET, FileKind.LEADER_EPOCH_CHECKPOINT)
 """What is in a partition dir because of its batches: it goes where a log begins anew."""
 _LISTED_BY_NIO = (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT)

@@ -16,6 +16,7 @@ from klogtool.broker.file_facts import Fact, folder_fact, listing_of
 from klogtool.causes import Text
 from klogtool.errors import KlogError
 from klogtool.format.names import (
+    INDEX_KINDS,
     FileKind,
     FileName,
     PartitionDirState,
@@ -32,7 +33,6 @@ from klogtool.plans.plan import REJECTED as REJECTED_END
 from klogtool.plans.plan import is_journal_entry
 from klogtool.plans.rejected_files import MANIFEST
 
-_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _KRAFT_DELETED = ".checkpoint.deleted"
 _OTHER_LOGS = (".deleted", ".cleaned", ".swap")
 # What a run of klogtool that was cut short has left waiting: `apply --resume` needs it.
@@ -75,7 +75,7 @@ class PartitionDir(Struct, frozen=True):
     @property
     def indexes_alone(self) -> frozenset[str]:
         """Indexes without a .log of that name. LogLoader.loadSegmentFiles deletes them."""
-        files = (file for file in map(parse_file_name, self.names) if file.kind in _INDEXES and not file.suffix)
+        files = (file for file in map(parse_file_name, self.names) if file.kind in INDEX_KINDS and not file.suffix)
         return frozenset(file.name for file in files if _log_name(file) not in (None, *self.names))
 
     @property

@@ -54,7 +54,7 @@ from klogtool.broker.draft import Draft, DraftFile, span_of
 from klogtool.broker.unified_log.log_loader import LoadReport
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
-from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
+from klogtool.format.names import SEGMENT_KINDS, FileKind, FileName, build_file_name, parse_file_name
 from klogtool.kernels import crc32c
 from klogtool.plans.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.plans.swap_steps import swap_in
@@ -62,7 +62,6 @@ from klogtool.plans.swap_steps import swap_in
 _LOG, _INDEX = FileKind.LOG, FileKind.OFFSET_INDEX
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 _TEMPORARY = ".tmp"
-_ORDER = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 def order_steps(draft: Draft, report: LoadReport) -> tuple[Step, ...]:
@@ -225,7 +224,7 @@ class _LoadingSteps:
 
     def _drop_segments(self, base_offsets: Iterable[int]) -> None:
         for base_offset in base_offsets:
-            for kind in _ORDER:
+            for kind in SEGMENT_KINDS:
                 self._drop(build_file_name(kind, base_offset))
 
     def _drop(self, name: str) -> None:
@@ -237,13 +236,13 @@ class _LoadingSteps:
     def _remove_segments(self) -> None:
         """Rename files to `.deleted`, except snapshots: those stay until the new ones exist."""
         doomed = [parse_file_name(name) for name in self.differing() if name.endswith(DELETED) and name in self.wanted]
-        for file in sorted((file for file in doomed if file.kind in _ORDER), key=self._when_doomed):
+        for file in sorted((file for file in doomed if file.kind in SEGMENT_KINDS), key=self._when_doomed):
             self._doom(file.name)
 
     def _when_doomed(self, file: FileName) -> tuple[bool, int, int]:
         base_offset = file.base_offset or 0
         last = base_offset in self._below_start
-        return last, base_offset if last else -base_offset, _ORDER.index(file.kind)
+        return last, base_offset if last else -base_offset, SEGMENT_KINDS.index(file.kind)
 
     def _doom(self, name: str) -> None:
         stem = name.removesuffix(DELETED)

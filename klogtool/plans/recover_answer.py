@@ -14,7 +14,15 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, build_file_name, find_renamed_log, is_log_name, parse_file_name
+from klogtool.format.names import (
+    INDEX_KINDS,
+    MAPPED_INDEXES,
+    FileKind,
+    build_file_name,
+    find_renamed_log,
+    is_log_name,
+    parse_file_name,
+)
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
@@ -33,7 +41,6 @@ from klogtool.plans.recover_result import (
 from klogtool.verify.only_copies import may_have
 from klogtool.verify.swaps import find_lost_by_swap, offsets_in_log
 
-_SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INTERVAL = "index.interval.bytes"
 
 
@@ -116,8 +123,7 @@ def _highest_from(log: LoadedLog, base: int) -> int:
 
 def _makes_entries(log: LoadedLog) -> bool:
     """Return whether an index with entries is made anew: how many batches lie between them is a setting."""
-    kinds = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-    return any(parse_file_name(name).kind in kinds and log.draft.size(name) for name in _rebuilt(log))
+    return any(parse_file_name(name).kind in MAPPED_INDEXES and log.draft.size(name) for name in _rebuilt(log))
 
 
 def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
@@ -261,7 +267,7 @@ def _rebuilt(log: LoadedLog) -> list[str]:
     changed = (parse_file_name(name) for name in sorted(log.draft.changed()) if name in log.draft)
     recovered = set(log.report.recovered)
     return [
-        file.name for file in changed if file.kind in _SIDE_KINDS and not file.suffix and file.base_offset in recovered
+        file.name for file in changed if file.kind in INDEX_KINDS and not file.suffix and file.base_offset in recovered
     ]
 
 

@@ -18,10 +18,8 @@ from klogtool.broker.content import Content, content_size
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import SEGMENT_KINDS, FileKind, build_file_name, parse_file_name
 from klogtool.plans.plan import Delete, Rename, Step, Write
-
-_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 def swap_in(base_offsets: Iterable[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
@@ -45,7 +43,7 @@ def swap_in(base_offsets: Iterable[int], state: dict[str, DraftFile], wanted: di
 
 
 def _names(base_offset: int) -> list[str]:
-    return [build_file_name(kind, base_offset) for kind in _KINDS]
+    return [build_file_name(kind, base_offset) for kind in SEGMENT_KINDS]
 
 
 def _wanted_names(base_offset: int, wanted: dict[str, DraftFile]) -> list[str]:
@@ -54,16 +52,11 @@ def _wanted_names(base_offset: int, wanted: dict[str, DraftFile]) -> list[str]:
 
 def _replaced(new: list[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[str]:
     """Return the files of segments that the new ones replace: theirs, and those between them that should not stay."""
-    bases = {file.base_offset for name in state if (file := parse_file_name(name)).kind in _KINDS and not file.suffix}
-    gone = (
-        {
-            base
-            for base in bases
-            if base is not None and base >= new[0] and build_file_name(FileKind.LOG, base) not in wanted
-        }
-        if new
-        else set()
-    )
+    bases = {
+        file.base_offset for name in state if (file := parse_file_name(name)).kind in SEGMENT_KINDS and not file.suffix
+    }
+    begun = [base for base in bases if base is not None and new and base >= new[0]]
+    gone = {base for base in begun if build_file_name(FileKind.LOG, base) not in wanted}
     return [name for base in sorted({*new, *gone}) for name in _names(base) if name in state]
 
 

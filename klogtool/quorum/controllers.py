@@ -23,7 +23,7 @@ from klogtool.format.checkpoints import assign_leader_epochs
 from klogtool.format.identity import MetaProperties, QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.kraft_snapshot import Voter
-from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, find_disk_error
 from klogtool.log.folder import is_broken_link, is_loop, names_in
@@ -251,8 +251,7 @@ def _walk_reached(partition: Partition) -> Iterator[tuple[int, str]]:
 def _side_problem(partition: Partition) -> KlogError | None:
     """Return why a start ends at a file beside the log, or None (UnifiedLog.create). It maps all indexes. What is no
     file is told by the loading."""
-    indexes = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-    paths = (segment.side_path(kind) for segment in partition.segments for kind in indexes)
+    paths = (segment.side_path(kind) for segment in partition.segments for kind in MAPPED_INDEXES)
     if (error := next(filter(None, map(find_disk_error, paths)), None)) is not None:
         return error
     epochs, path = (

@@ -18,7 +18,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, build_file_name, parse_file_name
 from klogtool.log.producer_state import TxnMetadata
 from klogtool.salvage.assembly import NewSegment
 from klogtool.salvage.holes import RefusedCause
@@ -100,7 +100,7 @@ def _draft(
     for segment in segments:
         draft.write(build_file_name(FileKind.LOG, segment.base_offset), segment.content(), mtime_of(segment))
         # Make empty ones, or a broker would recover the segment twice.
-        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        for kind in MAPPED_INDEXES:
             draft.write(build_file_name(kind, segment.base_offset), b"")
     return draft
 

@@ -26,8 +26,6 @@ from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentContext
 from klogtool.verify.verify_names import METADATA_PARTITION
 
-KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-
 
 class SegmentId(Struct, frozen=True):
     """Which file a segment's log is, whatever log dir it is in. topic: the topic id, or the name of a topic without

@@ -18,10 +18,10 @@ from msgspec import Meta, Struct, field
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import Reason, from_text
 from klogtool.errors import Changed, KlogError
-from klogtool.format.names import FileKind
+from klogtool.format.names import SEGMENT_KINDS, FileKind
 from klogtool.log.file import Unreadable
 from klogtool.log.remembered import Remembered
-from klogtool.scrub.closed_segments import KINDS, ClosedSegment, SegmentId
+from klogtool.scrub.closed_segments import ClosedSegment, SegmentId
 from klogtool.scrub.file_sums import FileStat, FileSums, SummedFile
 from klogtool.verify.causes import CureCause, CureRemark, SegmentCause
 from klogtool.verify.choosing_cures import State, with_cures
@@ -81,13 +81,13 @@ def check_segment(segment: ClosedSegment, before: Covered | None, now_ms: int) -
 
 def files_of(segment: ClosedSegment) -> list[str]:
     """Return the files that a check reads, in that order; not all of them exist."""
-    return [segment.segment.side_path(kind) for kind in KINDS]
+    return [segment.segment.side_path(kind) for kind in SEGMENT_KINDS]
 
 
 def _files_of(segment: ClosedSegment) -> dict[str, FileStat]:
     """Return what the system says of the files that are there now."""
     files = {}
-    for kind in KINDS:
+    for kind in SEGMENT_KINDS:
         try:
             files[kind.value] = FileStat.of(os.stat(segment.segment.side_path(kind)))
         except OSError:
@@ -97,7 +97,7 @@ def _files_of(segment: ClosedSegment) -> dict[str, FileStat]:
 
 def _read(segment: ClosedSegment, before: Covered | None, now_ms: int) -> _Reading:
     findings, files, is_doubtful = list[Finding](), dict[str, FileSums](), False
-    for kind in KINDS:
+    for kind in SEGMENT_KINDS:
         path = segment.segment.side_path(kind)
         try:
             file = SummedFile(path)
@@ -121,7 +121,7 @@ def _changes(
     segment: ClosedSegment, before: Covered | None, files: dict[str, FileSums], findings: Iterable[Finding]
 ) -> Iterator[Finding]:
     """Yield bytes that changed since they were read before, where nothing else was found."""
-    for kind in KINDS:
+    for kind in SEGMENT_KINDS:
         now, then = files.get(kind.value), _comparable(segment, before, files, kind.value)
         if now is None or then is None:
             continue

@@ -17,7 +17,13 @@ from msgspec import Struct
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import parse_partition_metadata
-from klogtool.format.names import INDEX_KINDS, FileKind, PartitionDirName, TopicPartition, parse_file_name
+from klogtool.format.names import (
+    SEGMENT_KINDS,
+    FileKind,
+    PartitionDirName,
+    TopicPartition,
+    parse_file_name,
+)
 from klogtool.format.tiered.objects import parse_object_name
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
@@ -215,7 +221,7 @@ def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
     by_offset: dict[int, dict[FileKind, Stored]] = {}
     for base, stored in side.items():
         name = parse_file_name(base)
-        if name.base_offset is not None and not name.suffix and name.kind in (FileKind.LOG, *INDEX_KINDS):
+        if name.base_offset is not None and not name.suffix and name.kind in SEGMENT_KINDS:
             by_offset.setdefault(name.base_offset, {}).setdefault(name.kind, stored)
     offsets = sorted(offset for offset, kinds in by_offset.items() if FileKind.LOG in kinds)
     return tuple(

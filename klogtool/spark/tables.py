@@ -17,7 +17,7 @@ from klogtool.decoding.record_values import Formats
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
-from klogtool.format.names import FileKind
+from klogtool.format.names import INDEX_KINDS
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import Probe, ends_in_zeros
 from klogtool.log.resync import find_next_batch
@@ -419,7 +419,7 @@ def _segment_rows(part: SegmentRange, columns: Sequence[str], *, is_strict: bool
             part.log.size,
             datetime.fromtimestamp(mtime_ms / 1000, UTC) if mtime_ms >= 0 else None,
             part.is_active,
-            *(sizes.get(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)),
+            *(sizes.get(kind) for kind in INDEX_KINDS),
         )
         owner = _owner_of(part, columns, file.path)
     yield listed + walked + astuple(owner)

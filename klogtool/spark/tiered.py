@@ -13,7 +13,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from klogtool.errors import Unsupported
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import INDEX_KINDS, FileKind, build_file_name
 from klogtool.format.tiered import aiven
 from klogtool.format.tiered.manifest import SegmentManifest
 from klogtool.format.tiered.objects import TierLayout, parse_object_name
@@ -25,7 +25,7 @@ from klogtool.remote.store import RemoteStore, StoredSegment, store_of
 from klogtool.spark.causes import LogCause, SparkCure
 
 MISSING_BYTES = 1  # of a log that is not there: who opens it is told
-SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT)
+SIDE_KINDS = (*INDEX_KINDS, FileKind.LEADER_EPOCH_CHECKPOINT)
 
 
 class TieredPartition(Struct, frozen=True):

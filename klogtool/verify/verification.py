@@ -25,7 +25,7 @@ from klogtool.broker.releases import TOLERANT_RULES, rules_of
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import MAPPED_INDEXES, OFFSET_CHECKPOINTS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
 from klogtool.log.log_files import find_log_bytes
@@ -729,7 +729,7 @@ def _segments_for(
 ) -> list[tuple[str, SegmentContext]]:
     """Return the segments that must be read to judge one file."""
     kind = kind_of(only)
-    if kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+    if kind in (FileKind.LOG, *MAPPED_INDEXES):
         log = layout.path_of(only.partition(".")[0] + FileKind.LOG.value)
         return [(path, context) for path, context in segments if path == log]
     needs_log = kind in (FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)

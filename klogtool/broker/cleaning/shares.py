@@ -24,11 +24,11 @@ from klogtool.broker.cleaning.offset_map import new_secret
 from klogtool.broker.cleaning.record_filter import CleaningTally
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import SEGMENT_FILES, LogSegment
+from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED
 from klogtool.errors import KlogError
 from klogtool.format.indexes import AbortedTxn, TimeIndexEntry
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import SEGMENT_KINDS, FileKind, build_file_name
 
 MOST_ROUNDS = 5  # of groups that began with wrong transactions
 
@@ -231,7 +231,7 @@ def clean_group(whole: Pass, share: GroupShare) -> GroupCleaned:
     except CleaningAborted:
         raise NotShared("a segment is to be split", path=whole.log.draft.path) from None
     files = whole.log.draft.files
-    names = {kind: cleaned.name_of(kind) for kind in SEGMENT_FILES}
+    names = {kind: cleaned.name_of(kind) for kind in SEGMENT_KINDS}
     contents = {kind: files[name].content for kind, name in names.items() if name in files}
     cleaned.delete()
     tallies = {base: whole.stats.tallies[base] for base in share.base_offsets}

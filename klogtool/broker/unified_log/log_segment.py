@@ -32,7 +32,7 @@ from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, corrupt_len
 from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import SEGMENT_KINDS, FileKind, build_file_name
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.frames import FrameReader
 from klogtool.log.mapped import walk_header_windows
@@ -71,7 +71,6 @@ class BatchMarks(Struct, frozen=True):
 
 Indexed = format_batch.RecordBatch | format_message.Message | BatchMarks
 _INDEXES = {FileKind.OFFSET_INDEX: "offset_index", FileKind.TIME_INDEX: "time_index"}  # opened at first use
-SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class IndexMarks(Struct, frozen=True):
@@ -369,7 +368,7 @@ class LogSegment:
     def change_suffix(self, suffix: str) -> None:
         """Rename its files in a broker's order; a missing file is skipped."""
         self.write_back()
-        for kind in SEGMENT_FILES:
+        for kind in SEGMENT_KINDS:
             name = self.name_of(kind)
             if name in self.draft:
                 self.draft.move(name, build_file_name(kind, self.base_offset, suffix))
@@ -380,7 +379,7 @@ class LogSegment:
 
     def delete(self) -> None:
         """Delete its files (deleteIfExists); the segment must not be used afterwards."""
-        for kind in SEGMENT_FILES:
+        for kind in SEGMENT_KINDS:
             self.draft.delete(self.name_of(kind))
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from klogtool.errors import Corrupt
 from klogtool.format.batch import CODEC_MASK
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.indexes import to_relative_offset
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import MAPPED_INDEXES, FileKind, build_file_name
 from klogtool.log.entries import Entry, Message
 
 CLEANED, SWAP = ".cleaned", ".swap"
@@ -105,7 +105,7 @@ def copy_mtime(part: LogSegment, source: LogSegment) -> None:
     draft, mtime_ns = part.draft, part.draft.files[source.log_name].mtime_ns
     if mtime_ns is None:
         return
-    for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+    for kind in (FileKind.LOG, *MAPPED_INDEXES):
         name = part.name_of(kind)
         draft.write(name, draft.files[name].content, mtime_ns // _MILLISECOND_NS * _MILLISECOND_NS)
 

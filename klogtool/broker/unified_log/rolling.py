@@ -11,12 +11,12 @@ import os
 from msgspec import Struct
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import SEGMENT_FILES, LogSegment
+from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.errors import Refused
 from klogtool.format.indexes import to_relative_offset
 from klogtool.format.java_numbers import wrap_int, wrap_long
-from klogtool.format.names import build_file_name
+from klogtool.format.names import SEGMENT_KINDS, build_file_name
 
 
 class Incoming(Struct, frozen=True, rename={"size_bytes": "bytes"}):
@@ -121,7 +121,7 @@ def _begin(log: LoadedLog, new_base: int) -> LogSegment:
             path=log.draft.path,
             kafka_class="KafkaException",
         )
-    for kind in SEGMENT_FILES:
+    for kind in SEGMENT_KINDS:
         log.draft.delete(build_file_name(kind, new_base))
     active.become_inactive()
     return add_segment(log, new_base)
