@@ -20,8 +20,7 @@ from klogtool.format.control import (
     build_control_key,
     build_end_transaction_marker,
 )
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Delete, Plan, Rename, Step, Write
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Write, files_after
 
 NOW_MS = 1_700_000_000_000
 CONFIG = {"index.interval.bytes": "0", "segment.index.bytes": "480"}
@@ -85,8 +84,8 @@ def plan(folder: pathlib.Path, *, clean: bool = False, config: Mapping[str, str]
 
 def result_of(made: Plan, steps: Iterable[Step] | None = None) -> dict[str, bytes]:
     """The files behind the plan's steps, or behind these."""
-    contents = carried_out(Draft.of(made.path).before, made.steps if steps is None else steps)
-    return {name: read_content(content) for name, content in contents.items()}
+    files = files_after(Draft.of(made.path), made.steps if steps is None else steps)
+    return {name: read_content(file.content) for name, file in files.items()}
 
 
 def times_behind(plan: Plan) -> dict[str, int | None]:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from klogtool.broker.content import Content, read_content
-from klogtool.broker.draft import Draft
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import Draft, DraftFile
 from klogtool.errors import KlogError
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Plan, files_after
 
 from .folders import Files, files_of, put
 from .random_logs import Case
@@ -44,13 +43,13 @@ def copy_for_kafka(case: Case) -> Path:
     return case.dir.parent.parent / "asked" / case.dir.name
 
 
-def read_all(contents: Mapping[str, Content]) -> Files:
-    return {name: read_content(content) for name, content in contents.items()}
+def read_all(files: Mapping[str, DraftFile]) -> Files:
+    return {name: read_content(file.content) for name, file in files.items()}
 
 
 def result_of(plan: Plan) -> Files:
     """The files as the steps of a plan leave them."""
-    return read_all(carried_out(Draft.of(plan.path).before, plan.steps))
+    return read_all(files_after(Draft.of(plan.path), plan.steps))
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ from msgspec import json
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
 from klogtool.plans import rebuild_index
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Plan, files_after
 
 from .comparing import (
     EPOCHS,
@@ -77,7 +76,9 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     before, wanted, again = Draft.of(plan.path).before, lasting(result_of(plan)), None
     states = random.Random(case.told).sample(range(len(plan.steps) + 1), min(len(plan.steps) + 1, STATES_OF_A_PLAN))
     for done in sorted(states):
-        answer, after = asked(oracle, "recover", case, read_all(carried_out(before, plan.steps[:done])))
+        answer, after = asked(
+            oracle, "recover", case, read_all(files_after(Draft(plan.path, dict(before)), plan.steps[:done]))
+        )
         tally["states"] += 1
         found = lasting(after)
         wrong = {name for name in {*found, *wanted} if found.get(name) != wanted.get(name)}

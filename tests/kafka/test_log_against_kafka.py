@@ -20,8 +20,7 @@ from deciding import decided, question_of, roll_at
 
 import klogtool
 from klogtool.broker.draft import Draft
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Plan, files_after
 from klogtool.plans.plan_change import plan_change
 
 from .comparing import asked, change_differences, outcome, plan_differences, read_all, result_of
@@ -169,7 +168,7 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     before, after = files_of(case.dir), result_of(plan)
     faults = _faults(case.dir, before)
     for done in sorted(rng.sample(range(len(plan.steps) + 1), min(len(plan.steps) + 1, STATES_OF_A_PLAN))):
-        state = read_all(carried_out(Draft.of(plan.path).before, plan.steps[:done]))
+        state = read_all(files_after(Draft.of(plan.path), plan.steps[:done]))
         case.args.update(clean=rng.random() < 0.5, recovery_point=2**62)
         answer, found = asked(oracle, "recover", case, state)
         tally["states"] += 1

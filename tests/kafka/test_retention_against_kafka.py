@@ -17,8 +17,7 @@ from deciding import decided
 
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Plan, files_after
 
 from .comparing import asked, change_differences, outcome, plan_differences, read_all
 from .folders import bases_of, files_of
@@ -130,7 +129,9 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         return
     found = Draft.of(plan.path).before
     for done in sorted({case.rng.randrange(len(plan.steps) + 1) for _ in range(STATES_OF_A_PLAN)}):
-        answer, _ = asked(oracle, "recover", case, read_all(carried_out(found, plan.steps[:done])))
+        answer, _ = asked(
+            oracle, "recover", case, read_all(files_after(Draft(plan.path, dict(found)), plan.steps[:done]))
+        )
         tally["states"] += 1
         if "error" in answer:
             yield f"after {done} of {len(plan.steps)} steps Kafka refuses: {answer['error']}"

@@ -29,8 +29,7 @@ from klogtool.json_rows import presentable, row_line
 from klogtool.plans.append import STANDARD_INPUT
 from klogtool.plans.decisions import DECISIONS, decide, question_type
 from klogtool.plans.fields import WrongField
-from klogtool.plans.loading_steps import carried_out
-from klogtool.plans.plan import Plan, Truncate, Write, names_of
+from klogtool.plans.plan import Plan, Truncate, Write, files_after, names_of
 from klogtool.plans.question import Question as Asked
 from klogtool.plans.question import read_question
 from klogtool.plans.rejected_files import rejected_files
@@ -164,7 +163,7 @@ def check_plan(place: Place, plan: Plan, *, with_text: bool) -> None:
 
 def contents_after(plan: Plan) -> dict[str, Content]:
     """What the folder would hold."""
-    return carried_out(Draft.of(plan.path).before, plan.steps)
+    return {name: file.content for name, file in files_after(Draft.of(plan.path), plan.steps).items()}
 
 
 def check_salvage(plan: Plan, result: Mapping[str, Content]) -> None:
