@@ -29,9 +29,9 @@ from wounded import CASES
 from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD
 from klogtool.format.codecs import MAX_INFLATED_BYTES, compress
 from klogtool.format.message import build_message
+from klogtool.format.names import INTERNAL_TOPICS
 from klogtool.format.varint import build_zigzag
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.plans.image_names import INTERNAL_TOPICS
 
 Path = pathlib.Path
 CORPORA = ROOT.parent / "shared" / "corpus"

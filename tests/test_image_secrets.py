@@ -23,8 +23,8 @@ from wounded import CASES
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import Header, RecordBatch
+from klogtool.format.names import INTERNAL_TOPICS
 from klogtool.log.entries import walk_entries
-from klogtool.plans.image_names import INTERNAL_TOPICS
 
 Path = pathlib.Path
 Place = Callable[[bytes, bytes, random.Random], bytes]

@@ -18,7 +18,7 @@ from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadat
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
-from klogtool.format.names import METADATA_TOPIC
+from klogtool.format.names import METADATA_TOPIC, OFFSETS_TOPIC, REMOTE_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
@@ -29,14 +29,14 @@ Settings: TypeAlias = Mapping[str, str]
 
 # Settings of the topics that a broker creates for itself (GroupCoordinatorService, TransactionStateManager,
 # ShareCoordinatorService, TopicBasedRemoteLogMetadataManager), if a wrong value could lose records.
-INTERNAL_TOPICS: Mapping[str, Settings] = {
-    "__consumer_offsets": {"cleanup.policy": "compact"},
-    "__transaction_state": {"cleanup.policy": "compact"},
-    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1"},
-    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
+INTERNAL_SETTINGS: Mapping[str, Settings] = {
+    OFFSETS_TOPIC: {"cleanup.policy": "compact"},
+    TRANSACTIONS_TOPIC: {"cleanup.policy": "compact"},
+    SHARES_TOPIC: {"cleanup.policy": "delete", "retention.ms": "-1"},
+    REMOTE_TOPIC: {"cleanup.policy": "delete", "retention.ms": "-1"},
 }
 # Topics that have no remote storage, whatever their settings say (UnifiedLog.isRemoteLogEnabled).
-NEVER_TIERED = frozenset({METADATA_TOPIC, *INTERNAL_TOPICS})
+NEVER_TIERED = frozenset({METADATA_TOPIC, *INTERNAL_SETTINGS})
 
 
 class ClusterConfig:
@@ -122,7 +122,7 @@ def layers_of(topic: str, direct: Settings, by_file: Settings, cluster: ClusterC
     for settings, where in cluster.brokers():
         brokers |= _all_from(fitting(settings), where)
     yield brokers
-    yield _all_from(INTERNAL_TOPICS.get(topic, {}), f"as a broker makes {topic}")
+    yield _all_from(INTERNAL_SETTINGS.get(topic, {}), f"as a broker makes {topic}")
 
 
 def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:

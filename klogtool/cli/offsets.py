@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
+from klogtool.broker.coordinator.committed_offsets import LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import commands, options
 from klogtool.cli.causes import CommandRefusal
 from klogtool.cli.gentle_reading import begin_reading
@@ -18,6 +18,7 @@ from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.errors import Unsupported
 from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import OFFSETS_TOPIC
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -89,9 +90,9 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
 def _opened(path: str) -> LogDir | Partition:
     """Open a log dir or a partition dir of __consumer_offsets. Raises Unsupported for anything else."""
     opened = open_path(path)
-    if isinstance(opened, LogDir) or (isinstance(opened, Partition) and opened.topic == TOPIC):
+    if isinstance(opened, LogDir) or (isinstance(opened, Partition) and opened.topic == OFFSETS_TOPIC):
         return opened
-    raise Unsupported(CommandRefusal.NO_DIR_OF(topic=TOPIC), path=path)
+    raise Unsupported(CommandRefusal.NO_DIR_OF(topic=OFFSETS_TOPIC), path=path)
 
 
 def _of_groups(loaded: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
@@ -114,7 +115,7 @@ def _note(result: LoadedOffsets, question: OffsetsQuestion, reading: ReadingOpti
     if reading.quiet:
         return
     if not result.logs:
-        note(f"klogtool: no partition of {TOPIC} is under the given paths")
+        note(f"klogtool: no partition of {OFFSETS_TOPIC} is under the given paths")
     for line in history_notes(result, question.at):
         note(f"klogtool: {line}")
     known = {one.commit.group for one in (*result.committed, *result.pending)}

@@ -18,12 +18,13 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.clock import now_ms
 from klogtool.disk.output import check_place, write_folder
 from klogtool.errors import KlogError
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.partitioner import METADATA_PARTITIONS
 from klogtool.log.logdir import LogDir
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_metadata import rebuild_metadata
 from klogtool.remote.inventory import walk_partitions
-from klogtool.remote.metadata import TOPIC, find_topic
+from klogtool.remote.metadata import find_topic
 from klogtool.render.remote import rebuilt_row, rebuilt_text
 
 COMMAND = "remote metadata"
@@ -82,8 +83,8 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     count = question.partitions or known or METADATA_PARTITIONS
     if question.partitions is None and known is None and (named := _highest_number(question.beside.local)) is not None:
         note(
-            f"klogtool: the log dirs have partitions of {TOPIC} up to {named}: is {count} the number that it has? "
-            "Another one is given with --partitions; a broker ignores records in other partitions."
+            f"klogtool: the log dirs have partitions of {REMOTE_TOPIC} up to {named}: is {count} the "
+            "number that it has? Another one is given with --partitions; a broker ignores records in other partitions."
         )
     listed = list(walk_partitions(opened, None, question.beside.read_local()))
     if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):
@@ -100,4 +101,4 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
 def _highest_number(log_dirs: Sequence[str]) -> int | None:
     """Return the highest partition of the topic in these log dirs, with or without records."""
     partitions = (one for path in log_dirs for one in LogDir(path).partitions if not one.state.value)
-    return max((one.partition or 0 for one in partitions if one.topic == TOPIC), default=None)
+    return max((one.partition or 0 for one in partitions if one.topic == REMOTE_TOPIC), default=None)

@@ -17,7 +17,6 @@ from klogtool.broker.coordinator.audit import audit as find_anomalies
 from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.coordinator.transaction_parts import PartitionParts, read_parts
-from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.cli import commands, options
@@ -27,6 +26,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.errors import KlogError
+from klogtool.format.names import TRANSACTIONS_TOPIC
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.second_reading import has_changed
@@ -225,7 +225,7 @@ def _audit(paths: Sequence[str], question: TxnsQuestion, reading: ReadingOptions
     answer = {"findings": count, "partitions": len(partitions), "transactions": transactions}
     known = {"coordinators": sorted(coordinators.partitions), "all_coordinators": coordinators.is_whole}
     show.answer({**answer, **known})
-    at_hand = f"{count_text(len(coordinators.partitions), 'partition')} of {TOPIC}"
+    at_hand = f"{count_text(len(coordinators.partitions), 'partition')} of {TRANSACTIONS_TOPIC}"
     show.line(audit_closing(count, len(partitions), transactions, at_hand))
     show.close()
     return FOUND if count or problems or coordinators.problems else DONE

@@ -22,12 +22,13 @@ from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.partitioner import METADATA_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import SegmentState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.remote.lineage import lost_gaps
-from klogtool.remote.metadata import TOPIC, RemoteMetadata, read_metadata
+from klogtool.remote.metadata import RemoteMetadata, read_metadata
 from klogtool.remote.store import RemoteStore
 
 MANAGER = "remote.log.metadata.manager.class.name"
@@ -80,7 +81,7 @@ def walk_forgotten_notes(patient: Patient, tier: tuple[RemoteStore, RemoteMetada
         return
     names = [f"{partition.topic}-{partition.partition}" for partition, _ in _walk_begun_elsewhere(patient)]
     if names:
-        yield NoteCause.REMOTE_UNKNOWN(count=len(names), names=few_names(names), topic=TOPIC)
+        yield NoteCause.REMOTE_UNKNOWN(count=len(names), names=few_names(names), topic=REMOTE_TOPIC)
 
 
 def with_starts(prospects: Sequence[Prospect], points: Sequence[Ahead], cluster: Cluster) -> tuple[Prospect, ...]:
@@ -116,7 +117,7 @@ def _with_start(prospect: Prospect, ends: Mapping[str, int | None], *, is_known:
 
 
 def _homes(patient: Patient) -> Mapping[int | None, Partition]:
-    return {one.partition: one for one in patient.partitions() if one.topic == TOPIC and one.state.is_current}
+    return {one.partition: one for one in patient.partitions() if one.topic == REMOTE_TOPIC and one.state.is_current}
 
 
 def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[int, int]]]:
@@ -130,7 +131,7 @@ def _walk_begun_elsewhere(patient: Patient) -> Iterator[tuple[Partition, tuple[i
             lines = LogDir(log_dir).log_start_offsets or {}
             for partition in LogDir(log_dir).partitions:
                 start = lines.get(partition.topic_partition) if partition.topic_partition is not None else None
-                if start is None or partition.topic == TOPIC or not partition.state.is_current:
+                if start is None or partition.topic == REMOTE_TOPIC or not partition.state.is_current:
                     continue
                 first = next((segment.base_offset for segment in partition.segments), 0)
                 if start < first:
@@ -171,7 +172,7 @@ def _is_forgotten(
 def _replicas(patient: Patient) -> Mapping[int, Replicas]:
     """Return the partitions of the topic by the cluster's metadata; none if that is not here, or has no such topic."""
     metadata = patient.cluster.metadata
-    return {} if metadata is None else metadata.replicas.get(metadata.topic_ids.get(TOPIC, ""), {})
+    return {} if metadata is None else metadata.replicas.get(metadata.topic_ids.get(REMOTE_TOPIC, ""), {})
 
 
 def _is_empty(partition: Partition) -> bool:
@@ -183,7 +184,7 @@ def _point_of_epochs(
 ) -> Ahead:
     """Return the point where leader-epoch-checkpoint has no epoch for the first offsets, or for any another one than
     the segment that has them."""
-    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC)
+    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=REMOTE_TOPIC)
     cure = AdviceCause.EPOCHS_BACK(store="the store" if store is None else store.uri)
     if cause is AheadCause.EPOCHS_AGAIN:
         cure = AdviceCause.EPOCHS_KEPT(epoch=max(line.epoch for line in partition.leader_epochs or ()))
@@ -240,7 +241,7 @@ def _point(
     partition: Partition, span: tuple[int, int], patient: Patient, store: RemoteStore | None, cause: AheadCause
 ) -> Ahead:
     unless = AheadCause.UNLESS_OTHER_BROKER() if patient.cluster.metadata is None else ""
-    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=TOPIC, unless=unless)
+    detail = cause(first=span[0], last=span[1], start=span[1] + 1, topic=REMOTE_TOPIC, unless=unless)
     log_dir = quoted(patient.log_dir_of(partition.path))
     count = len(_replicas(patient)) or (METADATA_PARTITIONS if patient.cluster.metadata is not None else "N")
     cure = AdviceCause.REBUILD_REMOTE(

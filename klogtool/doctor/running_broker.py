@@ -21,7 +21,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
-from klogtool.broker.coordinator.coordinator_load import MODULES, TRANSACTIONS_TOPIC, find_load_end
+from klogtool.broker.coordinator.coordinator_load import MODULES, find_load_end
 from klogtool.broker.coordinator.transaction_state import find_owed_markers, opens_all, walk_data
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
@@ -39,7 +39,14 @@ from klogtool.doctor.permissions import why_not_written
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.internal.records import GROUP, SHARE, TRANSACTION
-from klogtool.format.names import MAPPED_INDEXES, FileKind, TopicPartition, build_file_name, parse_file_name
+from klogtool.format.names import (
+    MAPPED_INDEXES,
+    TRANSACTIONS_TOPIC,
+    FileKind,
+    TopicPartition,
+    build_file_name,
+    parse_file_name,
+)
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.folder import is_socket

@@ -22,10 +22,10 @@ from klogtool.fleet.collected import (
     TopicFacts,
     TransactionFacts,
 )
+from klogtool.format.names import TOPIC_NAME
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.plan import is_plain_name
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Topic.validate
 _FOLDER_TOPIC = re.compile(r"[^\s/\x00-\x1f\x7f]{1,255}")  # a folder may have any name that a broker reads
 _PATH = re.compile(r"/[^\x00-\x1f\x7f]*")
 
@@ -64,7 +64,7 @@ def check_row(row: Any) -> None:
             log_dir = escaped(row.metadata.log_dir)
             raise Impossible(ImpossibleCause.METADATA_ELSEWHERE(log_dir=log_dir))
     elif isinstance(row, TopicFacts | PartitionFacts):
-        check_topic(row.topic, _TOPIC)
+        check_topic(row.topic, TOPIC_NAME)
         if isinstance(row, PartitionFacts):
             check_number(row.partition)
             named = (*row.replicas, *row.isr, *row.elr, *row.last_known_elr)

@@ -19,6 +19,7 @@ from klogtool.errors import KlogError
 from klogtool.fleet.collected import MOST_LISTED, Collected, CommitFacts, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
+from klogtool.format.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klogtool.format.producers import NO_COORDINATOR_EPOCH, ProducerState
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -96,7 +97,7 @@ def _last_markers(loaded: LoadedPartition) -> dict[int, tuple[int, int, bool]]:
 
 def walk_commits(log_dirs: Sequence[LogDir], jobs: int) -> Iterator[CommitFacts]:
     """Yield the committed offsets, partition after partition of `__consumer_offsets`."""
-    copies = committed_offsets.find_copies(log_dirs, committed_offsets.TOPIC)
+    copies = committed_offsets.find_copies(log_dirs, OFFSETS_TOPIC)
     for number in sorted(copies):
         for one in committed_offsets.load_offsets(copies[number][:1], jobs=jobs).committed:
             commit = one.commit
@@ -110,7 +111,7 @@ def walk_transactional_ids(
     for log_dir in log_dirs:
         checkpoints = Checkpoints(log_dir.path)
         for copy in copies:
-            if copy.topic == transaction_state.TOPIC and copy.state == "current" and copy.log_dir == log_dir.path:
+            if copy.topic == TRANSACTIONS_TOPIC and copy.state == "current" and copy.log_dir == log_dir.path:
                 yield from _ids_of(Partition(f"{log_dir.path}/{copy.folder}"), copy, circumstances, checkpoints, jobs)
 
 

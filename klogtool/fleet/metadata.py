@@ -10,7 +10,6 @@ Sources: org.apache.kafka.image (TopicImage, ClusterImage), org.apache.kafka.con
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -28,7 +27,14 @@ from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import METADATA_TOPIC
+from klogtool.format.names import (
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    REMOTE_TOPIC,
+    SHARES_TOPIC,
+    TOPIC_NAME,
+    TRANSACTIONS_TOPIC,
+)
 from klogtool.format.uuids import METADATA_TOPIC_ID, ZERO_UUID, parse_uuid
 
 MARGIN = 1_000_000  # how far the snapshot's offset is ahead of every one that a disk has
@@ -50,22 +56,22 @@ MOST_NAMED = 5  # topics in one sentence
 HELD: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
 # As coordinators create their topics (groupMetadataTopicConfigs, shareGroupStateTopicConfigs, ...), by default.
 INTERNAL: Mapping[str, Mapping[str, str]] = {
-    "__consumer_offsets": {CLEANUP: COMPACT, "compression.type": "producer", "segment.bytes": "104857600"},
-    "__transaction_state": {
+    OFFSETS_TOPIC: {CLEANUP: COMPACT, "compression.type": "producer", "segment.bytes": "104857600"},
+    TRANSACTIONS_TOPIC: {
         CLEANUP: COMPACT,
         "compression.type": "uncompressed",
         "segment.bytes": "104857600",
         "unclean.leader.election.enable": "false",
         "min.insync.replicas": "2",
     },
-    "__share_group_state": {
+    SHARES_TOPIC: {
         CLEANUP: "delete",
         "compression.type": "producer",
         "segment.bytes": "104857600",
         "min.insync.replicas": "2",
         "retention.ms": "-1",
     },
-    "__remote_log_metadata": {CLEANUP: "delete", "retention.ms": "-1"},
+    REMOTE_TOPIC: {CLEANUP: "delete", "retention.ms": "-1"},
 }
 # What kafka-storage format sets from a level of metadata.version on (Feature.defaultLevel), but for eligible leader
 # replicas. A level too low breaks what was there: a transactional id that has used transaction.version 2 cannot go on
@@ -77,7 +83,6 @@ FEATURES: Mapping[str, tuple[int, int]] = {
     "streams.version": (1, 29),
 }
 MOST_NAME_BYTES = 255  # a broker cuts the name of a -stray folder to this
-_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 LEAST_LEVEL = 7  # of metadata.version, for which records are written: 3.3-IV3
 MOST_MISSING = 10_000  # partitions of a topic that begin empty
 
@@ -373,7 +378,7 @@ class _Found:
     def _why_not(self, copy: CopyFacts) -> Reason | None:
         if copy.problem is not None:
             return Told.TEXT(text=copy.problem)
-        if _TOPIC.fullmatch(copy.topic) is None or copy.partition < 0:
+        if TOPIC_NAME.fullmatch(copy.topic) is None or copy.partition < 0:
             return NotAdoptedCause.IMPOSSIBLE_NAME()
         if copy.state == "delete":
             return NotAdoptedCause.TOPIC_DELETED()

@@ -13,7 +13,6 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.coordinator import committed_offsets, transaction_state
 from klogtool.broker.coordinator.transaction_state import TransactionState
 from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
@@ -31,6 +30,7 @@ from klogtool.fleet.restored_identity import (
     judge_quorum,
 )
 from klogtool.fleet.sequences import SequenceBehind, find_behind
+from klogtool.format.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klogtool.quorum.election import Election
 
 _Key = tuple[str, int]
@@ -246,7 +246,7 @@ def _resets(forecasts: Mapping[_Key, Forecast], files: Sequence[Collected]) -> I
     commits: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for file in files:
         for commit in file.commits:
-            if _of_leaders(committed_offsets.TOPIC, commit.coordinator, forecasts, file.broker.node_id or 0):
+            if _of_leaders(OFFSETS_TOPIC, commit.coordinator, forecasts, file.broker.node_id or 0):
                 commits[commit.group, commit.topic, commit.partition].append(commit.offset)
     for (group, topic, partition), offsets in sorted(commits.items()):
         known = forecasts.get((topic, partition))
@@ -284,7 +284,7 @@ def _transactions(forecasts: Mapping[_Key, Forecast], files: Sequence[Collected]
                 views = [
                     _View(node, rows.get((node, producer.producer_id)))
                     for node in nodes
-                    if coordinator is None or _of_leaders(transaction_state.TOPIC, coordinator, forecasts, node)
+                    if coordinator is None or _of_leaders(TRANSACTIONS_TOPIC, coordinator, forecasts, node)
                 ]
                 yield from _judge(copy, producer, node_id, views)
 

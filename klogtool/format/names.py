@@ -16,7 +16,11 @@ from klogtool.errors import Corrupt
 from klogtool.escape import in_utf8
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
 
-METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC, REMOTE_TOPIC = "__cluster_metadata", "__remote_log_metadata"
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC = "__consumer_offsets", "__transaction_state", "__share_group_state"
+COORDINATED_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC)  # Topic.INTERNAL_TOPICS
+INTERNAL_TOPICS = frozenset({*COORDINATED_TOPICS, METADATA_TOPIC, REMOTE_TOPIC})
+TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10
 MAX_DIR_NAME_LENGTH = 255

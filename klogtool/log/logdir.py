@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
-from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, FileName, TopicPartition
+from klogtool.format.names import OFFSET_CHECKPOINTS, REMOTE_TOPIC, FileKind, FileName, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, list_folder
 from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
@@ -29,7 +29,6 @@ KINDS_IN_LOG_DIR = frozenset(
     }
 )
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # RemoteIndexCache.DIR_NAME, with tiered storage
-_REMOTE_LOG_METADATA = "__remote_log_metadata"
 
 
 class LogDir(Struct, frozen=True):
@@ -125,4 +124,4 @@ def has_remote_storage(log_dir: str) -> bool:
     """Return whether a broker with tiered storage wrote here: it keeps indexes of remote segments, or their
     metadata."""
     folders = list_folder(log_dir).folders
-    return REMOTE_INDEX_CACHE in folders or any(name.startswith(f"{_REMOTE_LOG_METADATA}-") for name in folders)
+    return REMOTE_INDEX_CACHE in folders or any(name.startswith(f"{REMOTE_TOPIC}-") for name in folders)

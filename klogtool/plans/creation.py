@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from klogtool.broker.draft import Draft
 from klogtool.causes import Text
 from klogtool.errors import Corrupt, FileCause, KlogError, Refused
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
-from klogtool.format.names import FileKind
+from klogtool.format.names import METADATA_TOPIC, TOPIC_NAME, FileKind
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
@@ -27,7 +26,6 @@ from klogtool.plans.question import PathText, Question
 
 _METADATA = FileKind.PARTITION_METADATA.value
 _MOST_METADATA_BYTES = 1 << 16
-TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
 class CreationQuestion(Question, frozen=True, kw_only=True):
@@ -95,7 +93,7 @@ def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | Non
     cluster = ClusterConfig.of(log_dir).metadata
     by_cluster = None if cluster is None else cluster.topic_ids.get(topic)
     if by_cluster is not None:
-        return parse_uuid(by_cluster), "__cluster_metadata"
+        return parse_uuid(by_cluster), METADATA_TOPIC
     for other in list_folder(log_dir).folders:
         name = find_partition_dir_name(other)
         metadata = os.path.join(log_dir, other, _METADATA)

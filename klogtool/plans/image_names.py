@@ -17,19 +17,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import INTERNAL_TOPICS, FileKind, parse_file_name
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.causes import PlanRefusal
 
-INTERNAL_TOPICS = frozenset(
-    {
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__cluster_metadata",
-        "__remote_log_metadata",
-    }
-)
 SECRET_BYTES = 16
 MOST_TRIES = 10_000  # topics with names of one letter need several
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

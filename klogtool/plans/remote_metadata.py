@@ -17,7 +17,7 @@ from klogtool.format.batch import BatchOrigin, Record, build_batch
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.names import REMOTE_TOPIC, FileKind, build_file_name
 from klogtool.format.partitioner import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey
 from klogtool.format.uuids import parse_uuid
@@ -25,7 +25,6 @@ from klogtool.log.file import Unreadable
 from klogtool.plans.remote_fetch import recover_new
 from klogtool.remote.fetching import walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment
-from klogtool.remote.metadata import TOPIC
 from klogtool.remote.store import RemoteStore
 
 BROKER_ID = 0  # nothing uses it but messages
@@ -100,7 +99,7 @@ def rebuild_metadata(
         values.setdefault(number, []).extend(_values(segment))
     files: dict[str, Content] = {}
     for number, records in sorted(values.items()):
-        draft = Draft(f"{TOPIC}-{number}", {})
+        draft = Draft(f"{REMOTE_TOPIC}-{number}", {})
         draft.write(build_file_name(FileKind.LOG, 0), _log(records))
         if topic_id is not None:
             own = build_partition_metadata(PartitionMetadata(0, parse_uuid(topic_id)))

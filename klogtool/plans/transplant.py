@@ -32,7 +32,7 @@ from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoin
 from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
-from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition, build_file_name, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, TOPIC_NAME, FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot
 from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -42,7 +42,7 @@ from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, TransplantRefusal, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
-from klogtool.plans.creation import TOPIC_NAME, known_topic_id
+from klogtool.plans.creation import known_topic_id
 from klogtool.plans.erased_witness import ErasedWitness, walk_erased_gaps
 from klogtool.plans.node_ids import NewIds, parse_node_ids, plan_metadata
 from klogtool.plans.plan import Plan, SizedVerdict, Write

@@ -15,7 +15,7 @@ from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import CURRENT_MAGIC, Frame
-from klogtool.format.names import FileKind
+from klogtool.format.names import REMOTE_TOPIC, FileKind
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.entries import RecordBatch
 from klogtool.log.file import LogFile, Unreadable
@@ -24,7 +24,7 @@ from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache, Served, lost_gaps
 from klogtool.remote.local import LocalLog
-from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known, lacks_its_time
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore
@@ -71,8 +71,8 @@ def choose_log(
     home = None if metadata is None else metadata.missing_home(partition.topic_id, partition.partition)
     if home is not None:
         raise Unsupported(
-            f"its metadata is in {TOPIC}-{home}, which is in none of the log dirs (--metadata), or cannot be read to "
-            "its end",
+            f"its metadata is in {REMOTE_TOPIC}-{home}, which is in none of the log dirs (--metadata), or cannot be "
+            "read to its end",
             path=store.uri,
             cure="Name the log dir that has it, too; or leave --metadata out: the objects say then what they are.",
         )

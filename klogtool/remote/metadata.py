@@ -16,6 +16,7 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.copies.leadership import history_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.partitioner import METADATA_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
@@ -28,7 +29,6 @@ from klogtool.log.probing import ends_preallocated
 from klogtool.log.segment import Segment
 from klogtool.remote.lineage import RemoteLogCache
 
-TOPIC = "__remote_log_metadata"
 MOST_COUNT = 1 << 12  # of partitions of the topic, when their number is looked for
 _SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord"
 
@@ -100,11 +100,12 @@ def find_topic(log_dirs: Sequence[str]) -> MetadataTopic:
     dirs = [path for path in log_dirs if isinstance(open_path(path), LogDir)]
     for folder in (os.path.join(path, CLUSTER_METADATA_DIR) for path in dirs):
         cluster = read_cluster_metadata(folder) if os.path.isdir(folder) else None
-        topic_id = None if cluster is None else cluster.topic_ids.get(TOPIC)
+        topic_id = None if cluster is None else cluster.topic_ids.get(REMOTE_TOPIC)
         if cluster is not None and topic_id is not None:
             return MetadataTopic(topic_id, len(cluster.replicas.get(topic_id, ())) or None)
-    of_topic = (one for path in dirs for one in LogDir(path).partitions if one.topic == TOPIC and not one.state.value)
-    return MetadataTopic(next((one.topic_id for one in of_topic if one.topic_id is not None), None), None)
+    folders = (one for path in dirs for one in LogDir(path).partitions if one.topic == REMOTE_TOPIC)
+    ids = (one.topic_id for one in folders if not one.state.value)
+    return MetadataTopic(next(filter(None, ids), None), None)
 
 
 def read_metadata(log_dirs: Sequence[str], *, may_lack: bool = False) -> RemoteMetadata:
@@ -124,7 +125,7 @@ def read_metadata(log_dirs: Sequence[str], *, may_lack: bool = False) -> RemoteM
             metadata.unread.add(number)
     if not metadata.numbers and not may_lack:
         raise KlogError(
-            f"no partition of {TOPIC} is in it: name all log dirs that have one with --metadata; if it is lost, "
+            f"no partition of {REMOTE_TOPIC} is in it: name all log dirs that have one with --metadata; if it is lost, "
             "klogtool remote metadata builds it from the objects",
             path=log_dirs[0],
         )
@@ -138,7 +139,7 @@ def _best(log_dirs: Sequence[str]) -> list[Partition]:
     for path in log_dirs:
         opened = open_path(path)
         for partition in LogDir(path).partitions if isinstance(opened, LogDir) else [Partition(path)]:
-            if partition.topic != TOPIC or partition.partition is None or partition.state.value:
+            if partition.topic != REMOTE_TOPIC or partition.partition is None or partition.state.value:
                 continue
             end = find_log_end(partition) or 0
             rank = history_of(partition, end).latest_epoch, end

@@ -12,12 +12,13 @@ from itertools import takewhile
 from msgspec import Struct
 
 from klogtool.causes import Cause, Reason, Text, some
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.thread_pool import in_order
 from klogtool.remote.inventory import JOBS, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache, is_within_lineage
 from klogtool.remote.local import LocalLog
-from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.segment_check import check_segment
 from klogtool.remote.store import RemoteStore
 
@@ -88,7 +89,7 @@ def _why_unknown(metadata: RemoteMetadata, log: LocalLog, *, is_tiered: bool) ->
     home = metadata.missing_home(log.topic_id, log.partition)
     if home is None:
         return None
-    return NotSafe.NO_METADATA, NotSafeCause.METADATA_ELSEWHERE(topic=TOPIC, partition=home)
+    return NotSafe.NO_METADATA, NotSafeCause.METADATA_ELSEWHERE(topic=REMOTE_TOPIC, partition=home)
 
 
 def _doubt(store: RemoteStore, log: LocalLog, segment: RemoteSegment) -> tuple[NotSafe, Reason] | None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from klogtool.broker.timestamps import time_text
 from klogtool.causes import from_text
 from klogtool.errors import KlogError
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.file import Unreadable
@@ -29,7 +30,7 @@ from klogtool.remote.fetching import newest_epochs, walk_holes
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage, joined_gaps
 from klogtool.remote.local import LocalLog, LocalLogs
-from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.segment_check import CheckedSegment, Consumer, Unhelped, Unread, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
@@ -73,7 +74,7 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
 def _placed(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[tuple[PartitionPlace, Finding]]:
     for problem in terms.metadata.problems if terms.metadata is not None else ():
         path, reason = problem.path or store.uri, from_text(problem.reason)
-        yield PartitionPlace(TOPIC, 0, True), Finding(Kind.REMOTE_METADATA, path, reason, start=problem.position)
+        yield PartitionPlace(REMOTE_TOPIC, 0, True), Finding(Kind.REMOTE_METADATA, path, reason, start=problem.position)
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
     checked = in_order(lambda: lambda pair: _checked(store, terms, pair[1]), pairs, terms.jobs)
@@ -185,7 +186,7 @@ class _Partition:
                 yield from (self._as_met(segment, finding) for finding in check.findings)
             yield from self._of_state(segment) if self._is_covered else ()
         if self._missing_home is not None:
-            reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{TOPIC}-{self._missing_home}")
+            reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{REMOTE_TOPIC}-{self._missing_home}")
             yield Finding(Kind.REMOTE_UNCHECKED, self._folder, reason, field=Unhelped.METADATA)
             summary.was_without_help = True
         yield from self._gaps(summary)

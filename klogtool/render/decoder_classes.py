@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal import decoders
-from klogtool.format.internal.decoders import INTERNAL_TOPICS
-from klogtool.format.names import FileKind
+from klogtool.format.internal.decoders import MODULES_OF_TOPICS
+from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.text import java_utf8
 from klogtool.log.folder import partition_of
 from klogtool.render.decoded_text import decoded_text
@@ -105,6 +105,6 @@ def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:
 def internal_topic(path: str) -> str | None:
     """Return the internal topic of a file, by its folder's name; None for any other topic."""
     if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
-        return "__cluster_metadata"  # also for bootstrap.checkpoint, which is in a log dir, not in a partition dir
+        return METADATA_TOPIC  # also for bootstrap.checkpoint, which is in a log dir, not in a partition dir
     topic, _ = partition_of(path)
-    return topic if topic in INTERNAL_TOPICS else None
+    return topic if topic in MODULES_OF_TOPICS else None

@@ -16,11 +16,12 @@ from klogtool.errors import KlogError
 from klogtool.escape import escaped
 from klogtool.format.internal.decoders import message_names_of, read_internal_record
 from klogtool.format.internal.schema import Field, StructSchema, schema_of
+from klogtool.format.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAIN = {"__consumer_offsets": "OffsetCommit", "__transaction_state": "TransactionLog"}
+MAIN = {OFFSETS_TOPIC: "OffsetCommit", TRANSACTIONS_TOPIC: "TransactionLog"}
 PLACE = ("topic", "partition", "offset", "timestamp")  # of the record itself
 LEGACY = "Legacy"  # the first form of a message: its fields are among those of the second
 _ARROW = {

@@ -12,12 +12,11 @@ from klogtool.broker.coordinator.audit import Anomaly, AuditFinding
 from klogtool.broker.coordinator.coordinators import Coordinators
 from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, TransactionVerdict
 from klogtool.broker.coordinator.transaction_parts import TransactionPart
-from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.escape import as_paragraph, joined, quoted
-from klogtool.format.names import TopicPartition
+from klogtool.format.names import TRANSACTIONS_TOPIC, TopicPartition
 from klogtool.format.producers import ProducerState
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.lookup import exact_time_text, named_row
@@ -89,7 +88,7 @@ def open_row(one: OpenTransaction, partition: TopicPartition | None) -> Row:
         "transactional_id": None if known is None else known.transactional_id,
         "state": None if known is None else known.state.told,
         "timeout_ms": None if known is None else known.timeout_ms,
-        "coordinator": None if known is None else f"{TOPIC}-{known.coordinator}",
+        "coordinator": None if known is None else f"{TRANSACTIONS_TOPIC}-{known.coordinator}",
         "abort": abort_line(partition, one.held_from) if one.is_to_abort else None,
     }
 
@@ -117,7 +116,9 @@ def _sentences_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[
         yield f"It began at offset {one.held_from:,}, but the log has its data only from the offset above on"
     known = one.metadata
     if known is not None:
-        text = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
+        text = (
+            f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TRANSACTIONS_TOPIC}-{known.coordinator}"
+        )
         yield f"Transactional id {known.transactional_id} ({text})"
     match one.verdict:
         case TransactionVerdict.FORGOTTEN:
@@ -139,7 +140,7 @@ def _sentences_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[
 
 def _at_hand(coordinators: Coordinators) -> str:
     count = len(coordinators.partitions)
-    at_hand = f"{count:,} of {count_text(coordinators.expected, 'partition')} of {TOPIC}"
+    at_hand = f"{count:,} of {count_text(coordinators.expected, 'partition')} of {TRANSACTIONS_TOPIC}"
     return f"no transactional id at hand has its producer id ({at_hand})"
 
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import from_text
 from klogtool.disk.scratch import Scratch
 from klogtool.escape import quoted
@@ -26,8 +27,6 @@ from klogtool.log.partition import Partition
 from klogtool.log.storage import AHEAD_BYTES, LOCAL_SCHEMES, Place, Storage, Stored, open_place
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Target, VerifiedPartition, VerifyOptions, verify_target
-
-METADATA_FOLDER = "__cluster_metadata-0"
 
 
 class Mirror(Struct, frozen=True):
@@ -94,7 +93,7 @@ def make_mirror(place: Place, scratch: Scratch) -> Mirror:
 def _tells_of_all(below: str) -> bool:
     folder, name = os.path.split(below)
     kind = parse_file_name(name).kind
-    is_of_metadata = os.path.basename(folder) == METADATA_FOLDER
+    is_of_metadata = os.path.basename(folder) == CLUSTER_METADATA_DIR
     return is_of_metadata or kind in KINDS_IN_LOG_DIR or kind is FileKind.PARTITION_METADATA
 
 

@@ -17,7 +17,8 @@ from klogtool.decoding.formats import WITH_SCHEMAS
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.errors import Refused
-from klogtool.format.internal.decoders import INTERNAL_TOPICS as TOPICS_WITH_MESSAGES
+from klogtool.format.internal.decoders import MODULES_OF_TOPICS
+from klogtool.format.names import COORDINATED_TOPICS
 from klogtool.format.text import did_you_mean
 from klogtool.log.file import check_path
 from klogtool.log.storage import Place, check_place, expand
@@ -31,7 +32,6 @@ MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 TABLES = ("records", "batches", "findings", "left_out", "segments")
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 DEFAULT_SPLIT_BYTES = 128 << 20
 DEFAULT_TRIGGER_DELAY_SECONDS = 900
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -121,7 +121,7 @@ class Query(Struct, frozen=True):
             return _named(wanted, topics, may_be_gone=may_be_gone)
         if self.strategy == "subscribepattern":
             pattern = re.compile(self.selected)  # matches anywhere in a name, as in ConsumerStrategy
-            return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
+            return [c for c in wanted if c.topic and c.topic not in COORDINATED_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
             partitions = partitions_of_json(self.selected)
             return _assigned(wanted, partitions, notes, may_be_gone=may_be_gone)
@@ -244,8 +244,8 @@ def _internal_topic(options: Mapping[str, str]) -> str | None:
     topics = {topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()}
     if "assign" in options:
         topics = {topic for topic, _ in partitions_of_json(options["assign"])}
-    if len(topics) != 1 or not topics <= TOPICS_WITH_MESSAGES.keys():
-        raise Refused(OptionCause.DECODES_ONE_TOPIC(topics=tuple(TOPICS_WITH_MESSAGES)))
+    if len(topics) != 1 or not topics <= MODULES_OF_TOPICS.keys():
+        raise Refused(OptionCause.DECODES_ONE_TOPIC(topics=tuple(MODULES_OF_TOPICS)))
     return topics.pop()
 
 

@@ -20,11 +20,10 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import CODEC_NAMES
 from klogtool.format.codecs import compress
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
-from klogtool.format.names import METADATA_TOPIC
+from klogtool.format.names import METADATA_TOPIC, TOPIC_NAME
 from klogtool.format.text import did_you_mean
 from klogtool.format.uuids import ZERO_UUID, parse_uuid
 from klogtool.log.storage import LOCAL_SCHEMES, Place
-from klogtool.plans.creation import TOPIC_NAME
 from klogtool.spark.causes import OptionCause, WriteCause
 from klogtool.spark.reading import METADATA_COLUMNS
 

@@ -13,10 +13,11 @@ from quorums import Disk
 from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
+from klogtool.format.names import REMOTE_TOPIC
 from klogtool.format.partitioner import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
 from klogtool.log.partition import Partition
-from klogtool.remote.metadata import TOPIC, read_metadata
+from klogtool.remote.metadata import read_metadata
 
 Path = pathlib.Path
 TOPIC_ID = "kAhN5UfKTXmouKliDVLmuw"
@@ -93,7 +94,7 @@ def test_manifests_are_enough_without_a_key(tmp_path: Path) -> None:
 
 def test_the_topic_itself_is_known_by_the_clusters_metadata(tmp_path: Path) -> None:
     """Its id, without which a broker sets the dirs aside, and its number of partitions: without any of its dirs."""
-    topic = ("TopicRecord", 0, {"name": TOPIC, "topicId": TOPIC_ID})
+    topic = ("TopicRecord", 0, {"name": REMOTE_TOPIC, "topicId": TOPIC_ID})
     placed = [
         ("PartitionRecord", 0, {"partitionId": n, "topicId": TOPIC_ID, "replicas": [1], "isr": [1]}) for n in range(7)
     ]
@@ -105,8 +106,8 @@ def test_the_topic_itself_is_known_by_the_clusters_metadata(tmp_path: Path) -> N
     for folder in (tmp_path / "new").iterdir():
         assert Partition(str(folder)).topic_id == TOPIC_ID
     # An empty partition of the topic: how many there are decides whether it is the one that should have records.
-    (disk.path / f"{TOPIC}-0").mkdir()
-    (disk.path / f"{TOPIC}-0/00000000000000000000.log").touch()
+    (disk.path / f"{REMOTE_TOPIC}-0").mkdir()
+    (disk.path / f"{REMOTE_TOPIC}-0/00000000000000000000.log").touch()
     metadata = read_metadata([str(disk.path)])
     assert (metadata.numbers, metadata.count) == ({0}, 7)
     (key,) = {(one.key.topic_id, one.key.partition) for one in read_metadata([str(tmp_path / "new")]).segments()}
@@ -115,7 +116,7 @@ def test_the_topic_itself_is_known_by_the_clusters_metadata(tmp_path: Path) -> N
 
 def test_a_doctor_goes_on_without_the_topic(tmp_path: Path) -> None:
     log_dir, store = tiered_log_dir(tmp_path)
-    shutil.rmtree(log_dir / f"{TOPIC}-0")
+    shutil.rmtree(log_dir / f"{REMOTE_TOPIC}-0")
     done = run_here(["doctor", str(log_dir), "--remote", str(store)], ROOT)
     assert (done.status, done.err) == (0, "")
     assert run_here(["doctor", str(log_dir), "--remote", str(store), "--metadata", str(log_dir)], ROOT).status == 2

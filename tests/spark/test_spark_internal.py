@@ -11,14 +11,14 @@ from planned import given, read
 from running import FIXTURES
 
 from klogtool.errors import KlogError, Refused
-from klogtool.format.internal.decoders import INTERNAL_TOPICS, read_internal_record
+from klogtool.format.internal.decoders import MODULES_OF_TOPICS, read_internal_record
 from klogtool.render.internal_columns import MAIN, InternalColumns
 from klogtool.spark.options import parse_query
 from klogtool.spark.tables import arrow_schema
 
 pa = pytest.importorskip("pyarrow")
 
-LOGS = sorted(path for path in FIXTURES.glob("*/logdir/__*-0") if path.name.removesuffix("-0") in INTERNAL_TOPICS)
+LOGS = sorted(path for path in FIXTURES.glob("*/logdir/__*-0") if path.name.removesuffix("-0") in MODULES_OF_TOPICS)
 UNKNOWN_FIELDS = "_unknownTaggedFields"  # of a later Kafka: no column, since nobody knows their types
 RECORDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 

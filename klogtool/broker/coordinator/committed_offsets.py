@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from klogtool import kernels
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.broker.coordinator.coordinator_load import OFFSETS_TOPIC, LoadEnd, why_unread
+from klogtool.broker.coordinator.coordinator_load import LoadEnd, why_unread
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.commit_replay import KeptCommit, replay_entry
@@ -23,7 +23,7 @@ from klogtool.format.framing import Frame, find_frame
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
 from klogtool.format.internal.records import GROUP
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import OFFSETS_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.format.partitioner import coordinator_partition
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
@@ -38,7 +38,6 @@ from klogtool.log.thread_pool import in_order
 from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
-TOPIC = OFFSETS_TOPIC
 SECRET_BYTES = 16
 # Which copy of a partition is taken: by the state of its folder. One that is being deleted is never taken.
 _RANKS = (PartitionDirState.CURRENT, PartitionDirState.FUTURE, PartitionDirState.STRAY)
@@ -147,8 +146,8 @@ def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jo
     If a group has commits in two partitions of `__consumer_offsets`, as after the number of partitions was changed,
     those in the partition of its coordinator count; if that is unknown, those that were appended last.
     """
-    partitions = find_partition_count(map(_checkpoints_of, opened), TOPIC)
-    copies = find_copies(opened, TOPIC)
+    partitions = find_partition_count(map(_checkpoints_of, opened), OFFSETS_TOPIC)
+    copies = find_copies(opened, OFFSETS_TOPIC)
 
     def make_work() -> Callable[[int], tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]]:
         return lambda number: _load(number, copies[number], at_ms)
@@ -279,7 +278,7 @@ def _load(
     number: int, copies: Sequence[Partition], at_ms: int
 ) -> tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]:
     partition = copies[0]
-    reading = _CommitsReading(partition, TopicPartition(TOPIC, number), at_ms)
+    reading = _CommitsReading(partition, TopicPartition(OFFSETS_TOPIC, number), at_ms)
     reading.read()
     committed = list(_parsed(_last_of_each_name(reading.replay.committed()), reading, number))
     pending = list(_parsed(reading.replay.pending(), reading, number))

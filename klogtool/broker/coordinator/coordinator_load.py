@@ -25,9 +25,9 @@ from klogtool.format.internal.records import (
     java_message,
     parse_coordinator_record,
 )
+from klogtool.format.names import OFFSETS_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC
 from klogtool.log.entries import Entry
 
-OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC = "__consumer_offsets", "__transaction_state", "__share_group_state"
 MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION, SHARES_TOPIC: SHARE}
 MOST_BYTES = 4 << 20  # of a log whose records are all opened one by one, however many they are
 MOST_RECORDS, MOST_LARGE_BYTES = 10_000, 256 << 20  # of one with a few large records

@@ -11,15 +11,11 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.coordinator.committed_offsets import find_partition_count
-from klogtool.broker.coordinator.transaction_state import (
-    TOPIC,
-    CoordinatorPartition,
-    TransactionMetadata,
-    load_transactions,
-)
+from klogtool.broker.coordinator.transaction_state import CoordinatorPartition, TransactionMetadata, load_transactions
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.format.names import TRANSACTIONS_TOPIC
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -110,10 +106,10 @@ def _folder_of(path: str) -> str:
 
 def _is_of_topic(path: str) -> bool:
     partition = Partition(path)
-    return partition.topic == TOPIC and partition.state.is_current
+    return partition.topic == TRANSACTIONS_TOPIC and partition.state.is_current
 
 
 def _expected(log_dirs: Iterable[Checkpoints]) -> int:
     """Return how many partitions the topic has, by the first `__cluster_metadata` that knows it; else Kafka's
     default."""
-    return find_partition_count(log_dirs, TOPIC) or USUAL_PARTITIONS
+    return find_partition_count(log_dirs, TRANSACTIONS_TOPIC) or USUAL_PARTITIONS

@@ -17,7 +17,6 @@ from klogtool.broker.coordinator.coordinator_load import (
     MOST_LARGE_BYTES,
     MOST_RECORDS,
     NULL_KEY,
-    TRANSACTIONS_TOPIC,
     UNKNOWN_STATE_ID,
     UNKNOWN_VERSION,
     find_load_end,
@@ -33,7 +32,6 @@ from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRec
 from klogtool.format.names import TopicPartition
 from klogtool.log.entries import Entry, Message
 
-TOPIC = TRANSACTIONS_TOPIC
 _Found: TypeAlias = tuple[int, int, bytes]  # offset, timestamp, value of a record
 
 

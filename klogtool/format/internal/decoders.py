@@ -33,6 +33,7 @@ from klogtool.format.internal.records import (
 )
 from klogtool.format.internal.remote_log import remote_log_text
 from klogtool.format.internal.schema import api_keys, schema_of
+from klogtool.format.names import METADATA_TOPIC, OFFSETS_TOPIC, REMOTE_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC
 
 TOMBSTONE = "<DELETE>"
 CONSUMER_PROTOCOL = "consumer"
@@ -138,7 +139,7 @@ def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str,
     `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null if there is nothing to decode. type is
     the name of Kafka's message class (`OffsetCommitKey`). If Kafka's reader fails at either: `{"error": ...}`.
     """
-    if topic not in INTERNAL_TOPICS:
+    if topic not in MODULES_OF_TOPICS:
         return None
     try:
         key_message, value_message = read_internal_record(topic, key, value)
@@ -165,7 +166,7 @@ def read_internal_record(
     A topic without keys has None for the key's, and a null value gives None. Raises KlogError where Kafka's reader
     fails, KeyError for any other topic.
     """
-    module = INTERNAL_TOPICS[topic]
+    module = MODULES_OF_TOPICS[topic]
     if module in _WITHOUT_KEYS:
         return None, None if value is None else parse_metadata_record(module, value, of_4_4=True)
     if key is None:
@@ -176,7 +177,7 @@ def read_internal_record(
 def message_names_of(topic: str) -> dict[str, tuple[str, ...]]:
     """Return the messages of an internal topic by the name that key and value share, each with the names of its
     schemas: of the key and of the value, or of the one message."""
-    module = INTERNAL_TOPICS[topic]
+    module = MODULES_OF_TOPICS[topic]
     if module in _WITHOUT_KEYS:
         return {name: (name,) for name in api_keys(module, "metadata", of_4_4=True).values()}
     values = api_keys(module, "coordinator-value", of_4_4=True)
@@ -184,12 +185,12 @@ def message_names_of(topic: str) -> dict[str, tuple[str, ...]]:
     return {name.removesuffix("Key"): (name, values[api_key]) for api_key, name in keys.items()}
 
 
-INTERNAL_TOPICS: dict[str, str] = {
-    "__consumer_offsets": GROUP,
-    "__transaction_state": TRANSACTION,
-    "__share_group_state": SHARE,
-    "__cluster_metadata": METADATA,
-    "__remote_log_metadata": REMOTE_LOG,
+MODULES_OF_TOPICS: dict[str, str] = {
+    OFFSETS_TOPIC: GROUP,
+    TRANSACTIONS_TOPIC: TRANSACTION,
+    SHARES_TOPIC: SHARE,
+    METADATA_TOPIC: METADATA,
+    REMOTE_TOPIC: REMOTE_LOG,
 }
 """Internal topics by name, with the module of Kafka that has their messages."""
 _WITHOUT_KEYS = (METADATA, REMOTE_LOG)
