@@ -10,7 +10,6 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from klogtool.broker.coordinator.committed_offsets import (
-    TOPIC,
     CommittedOffset,
     LoadedOffsets,
     LogRange,
@@ -20,6 +19,7 @@ from klogtool.broker.coordinator.committed_offsets import (
 )
 from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.format.names import OFFSETS_TOPIC
 from klogtool.log.folder import own_name
 from klogtool.render.words import Row, count_text, number_table
 
@@ -121,13 +121,14 @@ def _unserved_lines(result: LoadedOffsets) -> Iterator[str]:
     count = count_text(len(result.unserved), "committed offset")
     partitions = count_text(result.partitions or 0, "partition")
     yield (
-        f"NOT SERVED: {count}. {TOPIC} has {partitions} now; these commits were written when it had another "
+        f"NOT SERVED: {count}. {OFFSETS_TOPIC} has {partitions} now; these commits were written when it had another "
         "number. Nobody asks for these groups where they lie: their consumers go on where auto.offset.reset says. "
         "--format csv prints what kafka-consumer-groups.sh --reset-offsets --from-file takes, to commit them again."
     )
     groups = {(one.commit.group, one.stored_in): result.coordinator_of(one.commit.group) for one in result.unserved}
     for (group, stored_in), leads in groups.items():
-        yield f"  group {group or '(no name)'}: in {TOPIC}-{stored_in}, its coordinator leads {TOPIC}-{leads}"
+        name, home = group or "(no name)", f"{OFFSETS_TOPIC}-{stored_in}"
+        yield f"  group {name}: in {home}, its coordinator leads {OFFSETS_TOPIC}-{leads}"
     yield ""
 
 
@@ -160,7 +161,7 @@ def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -
 def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
     """Yield what is not known of the time that was asked for, and which copies were not read."""
     for group, numbers in result.scattered.items() if result.partitions is None else ():
-        places = " and ".join(f"{TOPIC}-{number}" for number in numbers)
+        places = " and ".join(f"{OFFSETS_TOPIC}-{number}" for number in numbers)
         yield (
             f"group {group or '(no name)'}: commits in {places}, so the number of partitions was changed. Only the "
             "partition of its coordinator counts, and only __cluster_metadata shows which that is: those that were "
