@@ -37,7 +37,6 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.log.offset_ranges import Offsets
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import NotACopyCause, SalvageCause, SalvageNote
 from klogtool.plans.plan import Delete, Plan, Step, Write
@@ -68,7 +67,7 @@ from klogtool.salvage.holes import (
     walk_gaps,
 )
 from klogtool.salvage.loadable import Loadable, Unloadable, load
-from klogtool.salvage.losses import Loss, losses, walk_only_left, with_own_offsets
+from klogtool.salvage.losses import Loss, losses, offsets_of, walk_only_left, with_own_offsets
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 from klogtool.verify.lost_start import find_lost_start
@@ -387,12 +386,7 @@ def _walk_unknown(
     perhaps: Sequence[tuple[int, int]], runs: Iterable[Run], lost: Iterable[Loss]
 ) -> Iterator[OffsetSpan]:
     """Yield what of these offsets is neither kept nor lost for sure."""
-    known = Offsets()
-    for run in runs:
-        known.add(run.first_offset, run.last_offset)
-    for loss in lost:
-        if loss.first_offset is not None and loss.last_offset is not None:
-            known.add(loss.first_offset, loss.last_offset)
+    known = offsets_of(runs, lost)
     yield from (OffsetSpan(*hole) for span in perhaps for hole in known.holes(*span))
 
 

@@ -3,7 +3,7 @@ contributed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -64,15 +64,21 @@ def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Si
     return results
 
 
+def offsets_of(kept: Iterable[Run], losses: Iterable[Loss]) -> Offsets:
+    """Return the offsets that are in a kept run, or lost for sure."""
+    offsets = Offsets()
+    for run in kept:
+        offsets.add(run.first_offset, run.last_offset)
+    for loss in losses:
+        if loss.first_offset is not None and loss.last_offset is not None:
+            offsets.add(loss.first_offset, loss.last_offset)
+    return offsets
+
+
 def with_own_offsets(losses: Sequence[Loss], stretches: Sequence[Stretch], kept: Sequence[Run]) -> list[Loss]:
     """Return what is lost, with the offsets of sound batches that are in no kept run and no loss: between the kept ones
     an offset may have been where its batch says, whatever is lost at the place of its bytes. kept: ascending."""
-    covered = Offsets()
-    for run in kept:
-        covered.add(run.first_offset, run.last_offset)
-    for loss in losses:
-        if loss.first_offset is not None and loss.last_offset is not None:
-            covered.add(loss.first_offset, loss.last_offset)
+    covered = offsets_of(kept, losses)
     own: dict[tuple[int, int], list[Loss]] = {}
     for item in stretches:
         if isinstance(item, Rejected) and item.sound is not None and kept:
