@@ -310,7 +310,8 @@ def spools_in(disk: Disk, journal: str, log_dir: str) -> SpoolFolder:
 
 
 def spools_for(path: str, journal: str | None) -> SpoolFolder:
-    """Return the same for a command's path. journal: the one that was named. Raises Refused if there can be none."""
+    """Return a folder for the contents of plans for a path. journal: the one that was named. Raises Refused if there
+    can be none."""
     log_dir = log_dir_of(path)
     return spools_in(Disk(), journal_of(log_dir) if journal is None else os.path.realpath(journal), log_dir)
 

@@ -156,8 +156,8 @@ def put_content(disk: Disk, path: str, content: Content, like: FileAttributes) -
 
 
 def lay_content(disk: Disk, path: str, content: Content, like: FileAttributes) -> bool:
-    """Do the same without the read back if a waiting file was renamed; then return True, and `check_laid` must
-    follow."""
+    """Write a new file as `put_content` does, but do not read back a waiting file that was renamed: then return True,
+    and `check_laid` must follow."""
     waiting = _find_waiting(content, os.path.dirname(path))
     if waiting is None:
         put(disk, path, content, like)

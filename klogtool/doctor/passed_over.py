@@ -231,7 +231,7 @@ class _Consumer:
         return sorted({*self._bases, *indexed, *chain.from_iterable(parts), *self._unsound_marks()})
 
     def _unsound_marks(self) -> Iterator[int]:
-        """Yield the same of what the headers of damaged batches say."""
+        """Yield such offsets, as the headers of damaged batches say them."""
         for n, segment in enumerate(self._segments):
             with segment.open_log() as file:
                 probe, at = Probe(file, end=file.size, lowest=0), 0

@@ -98,8 +98,8 @@ def walk_proved(
 def walk_proved_calmly(
     file: LogFile, at: int, pool: RowPool, *, end: int, calm: bool, deep: bool = False, jobs: int = 1
 ) -> Iterator[Proved]:
-    """Yield the same, for a caller that continues after each damage. calm: there was no damage just before. Otherwise
-    more damage is likely, and reading ahead would be wasted, so the first spans are small."""
+    """Yield plain entries, for a caller that continues after each damage. calm: there was no damage just before.
+    Otherwise more damage is likely, and reading ahead would be wasted, so the first spans are small."""
     span_bytes = SPAN_BYTES if calm else FIRST_SPAN_BYTES
     while True:
         is_small = span_bytes < SPAN_BYTES

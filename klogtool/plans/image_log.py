@@ -339,7 +339,7 @@ def _misled_from(probe: Probe, start: int, end: int) -> Iterator[Kept]:
 
 
 def _misled_by_index(probe: Probe) -> Iterator[Kept]:
-    """Yield the same for entries of the offset index that point to no batch. A missing index misleads nobody."""
+    """Yield what stays where entries of the offset index point to no batch. A missing index misleads nobody."""
     path = probe.file.path
     stem, _, rest = own_name(path).partition(FileKind.LOG.value)
     beside = os.path.join(os.path.dirname(path), stem + FileKind.OFFSET_INDEX.value + rest)

@@ -105,7 +105,7 @@ def plan_draft(
     in_log_dir: bool = False,
     compaction: Reason | None = None,
 ) -> tuple[Plan, CheckpointLines | None]:
-    """Do the same for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
+    """Return the plan for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
     next. compaction: evidence of it outside of the log, without the settings that somebody gave: who looks for gaps
     later may not give them."""
     lacking: Reason | None = None

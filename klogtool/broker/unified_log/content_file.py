@@ -92,7 +92,7 @@ class ContentFile(LogFile):
         return ((self._parts[n], first, last) for n, first, last in self._spans_of(position, size))
 
     def _spans_of(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the same, by the numbers of the parts."""
+        """Yield the numbers of the parts that hold these bytes, each with its range."""
         end = min(position + size, self.size)
         n = bisect_right(self._starts, position) - 1
         while position < end:

@@ -439,8 +439,8 @@ def walk_windows_of(file: ContentFile, start: int = 0, end: int | None = None) -
 
 
 def walk_entries(file: ContentFile, start: int = 0, end: int | None = None) -> Iterator[Entry]:
-    """Yield the same as entries, each valid until the next one. Raises Corrupt also if the file ends inside the header
-    of a batch."""
+    """Yield the entries in these bytes, each valid until the next one. Raises Corrupt also if the file ends inside the
+    header of a batch."""
     for window, frame in walk_windows_of(file, start, end):
         yield read_entry(window, frame, file.path)
 
