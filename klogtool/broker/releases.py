@@ -18,14 +18,13 @@ from msgspec.structs import replace
 from klogtool.broker.causes import WrongWord
 from klogtool.errors import KlogError
 from klogtool.format.hash_order import LongHashKeys, ScalaLongHashKeys, UpdatedProducers
-from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.java_numbers import MAX_LONG, MAX_SHORT
 
 Release: TypeAlias = Literal["3.6.2", "3.8.1", "3.9.0", "3.9.1", "3.9.2", "4.0.1", "4.1.1", "4.2.0", "4.3.1", "4.4.0"]
 RELEASES: tuple[Release, ...] = get_args(Release)  # the oldest first
 REFERENCE: Release = "4.3.1"  # the release of every answer that names no other
 OPTION = "--kafka"
 _HOUR_MS = 3_600_000
-MAX_SHORT = (1 << 15) - 1
 
 
 class EmptiedBatch(Enum):

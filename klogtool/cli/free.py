@@ -18,8 +18,9 @@ from klogtool.disk.belonging import SUFFIX
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.typed import parse_size
-from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion, FreeResult
+from klogtool.plans.free import COMMAND, FreeQuestion, FreeResult
 from klogtool.plans.free_kinds import NAMES, REMOTE, STRAY
 from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
@@ -28,7 +29,7 @@ from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
 def _size(text: str) -> int:
     """Parse a number of bytes with an optional unit: 50GiB, 1.5T, 10GB, 1,024. Raises ValueError."""
     size = parse_size(text)
-    if not 1 <= size <= MOST_ASKED:
+    if not 1 <= size <= MAX_LONG:
         raise ValueError(f"'{text}' is out of range.")
     return size
 

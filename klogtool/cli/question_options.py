@@ -17,6 +17,7 @@ from klogtool.broker.circumstances import Circumstances, server_log_dirs
 from klogtool.broker.config import KNOWN_NAMES, check_names, check_section, log_config, provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.java_text import parse_properties
 from klogtool.format.names import FileKind
 from klogtool.log.file import check_path, read_whole
@@ -26,7 +27,6 @@ from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_i
 Command = TypeVar("Command", bound=Callable[..., Any])
 DOCTOR = "doctor"  # says what a broker does with wrong values
 MOST_CONFIG_BYTES = 16 << 20
-LARGEST_LONG = (1 << 63) - 1
 
 
 def read_properties(path: str) -> dict[str, str]:
@@ -100,8 +100,8 @@ def _how_to_parse(parameter: Parameter) -> dict[str, Any]:
         return how | {"required": parameter.is_required}
     is_time = parameter.unit is Unit.TIME
     how["required"] = parameter.is_required and not is_time
-    low, high = parameter.low, LARGEST_LONG if parameter.high is None else parameter.high
-    if low not in (None, ~LARGEST_LONG) or high < LARGEST_LONG:
+    low, high = parameter.low, MAX_LONG if parameter.high is None else parameter.high
+    if low not in (None, ~MAX_LONG) or high < MAX_LONG:
         return how | {"type": options.Number(low, high)}
     return how | {"type": options.moment if is_time else options.long}
 

@@ -15,6 +15,7 @@ from klogtool import kernels
 from klogtool.errors import Corrupt, FileCause, KlogError, became_shorter
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.item_merge import DAMAGED
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import Message
 from klogtool.format.record_digests import ITEM_FIELDS, head_item, record_items, sound_entry
 from klogtool.log.file import LogFile
@@ -26,7 +27,6 @@ from klogtool.log.resync import find_batch_behind
 from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
-MAX_OFFSET = 2**63 - 1
 LARGEST_WHOLE_BYTES = 64 << 20  # a larger batch is not taken into memory
 
 
@@ -149,7 +149,7 @@ class CopyLog:
 
     def _take(self, size: int) -> array[int]:
         assert self._file is not None
-        digests = kernels.native.Digests(self._start, MAX_OFFSET, self._form)
+        digests = kernels.native.Digests(self._start, MAX_LONG, self._form)
         digests.add(b"", 0, -1, -1, self.before)
         with self.window(size + BEHIND_BYTES) as data:
             steps = _ItemSteps(self._file, digests, self._work, self._form, self._start)
@@ -173,14 +173,14 @@ class CopyLog:
         result = find_batch_behind(self._file, at, end=end)
         first, last = self.before + 1, self._last_before(result)
         reason = (refusal or Corrupt("no batch begins here")).reason
-        damage = CopyDamage(self._file.path, at, result or end, first, None if last == MAX_OFFSET else last, reason)
+        damage = CopyDamage(self._file.path, at, result or end, first, None if last == MAX_LONG else last, reason)
         self._position = damage.end
         if last < self._start:
             return ()
         self.damages.append(damage)
         if first > last:
             return ()
-        self.before = last if last < MAX_OFFSET else self.before
+        self.before = last if last < MAX_LONG else self.before
         return first, last, 0, DAMAGED, at
 
     def _last_before(self, position: int | None) -> int:
@@ -188,7 +188,7 @@ class CopyLog:
         assert self._file is not None
         if position is None:
             following = self._bases[self._number + 1 :]
-            return following[0] - 1 if following else MAX_OFFSET
+            return following[0] - 1 if following else MAX_LONG
         judged = Probe(self._file, end=self._file.size, lowest=0).judge(position, deep=True)
         return self.before if judged is None else judged.facts.lowest_offset - 1
 

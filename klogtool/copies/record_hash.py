@@ -20,7 +20,7 @@ from klogtool import kernels
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.framing import Frame
-from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.message import Message
 from klogtool.format.names import FileKind, TopicPartition, find_base_offset
 from klogtool.format.record_digests import digest_row, sound_entry
@@ -135,7 +135,6 @@ def walk_digests(file: LogFile, wanted: DigestRange, *, jobs: int) -> Iterator[D
             return
 
 
-END_OF_OFFSETS = 2**63 - 1
 SHOWN_BYTES = 16  # of the digest: as much as eyes compare
 LARGE_BYTES = 64 << 20  # from this size on, the threads work on one partition
 
@@ -190,7 +189,7 @@ def hash_partition(
     try:
         for segment in announced(list(_wanted_segments(partition, start, end)), lambda path: [path]):
             with LogFile(segment) as file:
-                digesting.take_file(file, DigestRange(start, END_OF_OFFSETS if end is None else end), jobs)
+                digesting.take_file(file, DigestRange(start, MAX_LONG if end is None else end), jobs)
     except KlogError as raised:
         error = raised.at_path(path)
     digest = digesting.hash.hexdigest()[: 2 * SHOWN_BYTES] if error is None else None

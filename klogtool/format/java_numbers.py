@@ -12,6 +12,7 @@ from klogtool.errors import Corrupt
 
 INT_BITS = 32
 LONG_BITS = 64
+MAX_SHORT = (1 << 15) - 1
 MAX_INT = (1 << (INT_BITS - 1)) - 1
 MAX_LONG = (1 << (LONG_BITS - 1)) - 1
 _LAST_OF_BASIC_PLANE = "\uffff"

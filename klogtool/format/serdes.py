@@ -11,6 +11,7 @@ import struct
 from functools import partial
 
 from klogtool.errors import Corrupt
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.text import java_utf8
 
 _HEX_LONG = re.compile(r"\+?[\dA-Fa-f]+")  # also digits of other scripts, as in Java
@@ -18,7 +19,6 @@ _WIDE_LETTERS = {0xFF21 + n + case: ord("a") + n for case in (0, 0x20) for n in 
 _LONGEST_UUID_TEXT = 36
 ABOVE_FLOATS = 3.40282356e38  # from here on, a number is infinite in 32 bits
 _UUID_DIGITS = (8, 4, 4, 4, 12)
-LARGEST_LONG = 2**63 - 1
 _refused = partial(Corrupt, kafka_class="SerializationException")
 
 
@@ -66,7 +66,7 @@ def parse_uuid_text(data: bytes) -> str:
     if len(text) > _LONGEST_UUID_TEXT or len(parts) != len(_UUID_DIGITS) or not all(map(_HEX_LONG.fullmatch, parts)):
         raise _refused("not a UUID")
     numbers = [int(part, 16) for part in parts]
-    if max(numbers) > LARGEST_LONG or max(text) > "\uffff":  # Java takes no digits beyond 16 bits here
+    if max(numbers) > MAX_LONG or max(text) > "\uffff":  # Java takes no digits beyond 16 bits here
         raise _refused("not a UUID")
     return "-".join(f"{number:0{size}x}"[-size:] for number, size in zip(numbers, _UUID_DIGITS, strict=True))
 

@@ -18,12 +18,11 @@ from klogtool.format.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from klogtool.format.control import EndTransactionMarker, parse_end_transaction_marker
 from klogtool.format.hash_order import LongHashKeys, UpdatedProducers
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
-from klogtool.format.java_numbers import wrap_int, wrap_long
+from klogtool.format.java_numbers import MAX_SHORT, wrap_int, wrap_long
 from klogtool.format.message import Message
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.producers import BatchMetadata, ProducerState, last_stable_offset_at
 
-MAX_PRODUCER_EPOCH = (1 << 15) - 1
 TV_UNKNOWN = -1  # TransactionVersion: not given
 TV_0 = 0
 TV_2 = 2  # from this version on a marker's epoch is above that of its data (KIP-890)
@@ -131,7 +130,7 @@ class ProducerAppendInfo:
         if producer_epoch > current or (producer_epoch == current and not is_tv2):
             return
         # KAFKA-19999: a marker that is written again after its transaction has ended does no harm.
-        is_over = self.updated.current_txn_first_offset is None or producer_epoch == MAX_PRODUCER_EPOCH
+        is_over = self.updated.current_txn_first_offset is None or producer_epoch == MAX_SHORT
         if is_tv2 and producer_epoch == current and is_over:
             return
         raise _refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from klogtool import kernels
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import parse_file_name
 from klogtool.log.file import LogFile
 
@@ -13,7 +14,6 @@ NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the ne
 # What a search may cost beside one look at each byte: bytes read once more for entries that reach out of the piece they
 # begin in, and those of pieces in which the search was given up.
 MOST_EXTRA_BYTES, GIVEN_UP_BYTES = 1 << 30, 1 << 27
-LAST_OFFSET = 2**63 - 1
 OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
 
 
@@ -40,7 +40,7 @@ def search_next_batch(
     file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None
 ) -> tuple[int | None, bool]:
     """Return where the next entry begins, and whether all bytes before it were searched: some cost too much time."""
-    if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
+    if lowest > MAX_LONG:  # behind a batch that has the last offset there is
         return None, True
     left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, CHUNK_BYTES)
     while position < min(end, end if stop is None else stop) and left > 0:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.causes import Reason, Text
 from klogtool.errors import FileCause, KlogError, Refused
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.storage import Place
@@ -62,7 +63,6 @@ from klogtool.remote.metadata import RemoteMetadata, read_metadata
 from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store, read_key
 
 COMMAND = "free"
-MOST_ASKED = (1 << 63) - 1
 
 
 class FreeQuestion(Question, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class FreeQuestion(Question, frozen=True, kw_only=True):
     dirs have it. no_undo: delete for good.
     """
 
-    asked_bytes: Annotated[int, Meta(ge=1, le=MOST_ASKED)] | None = None
+    asked_bytes: Annotated[int, Meta(ge=1, le=MAX_LONG)] | None = None
     log_dirs: tuple[PathText, ...] = ()
     kinds: tuple[str, ...] = ()
     runs: tuple[PathText, ...] = ()

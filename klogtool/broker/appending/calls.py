@@ -17,14 +17,13 @@ from klogtool.broker.file_facts import Fact
 from klogtool.causes import Text
 from klogtool.errors import FileCause, KlogError
 from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
-from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, MAX_SHORT
 from klogtool.format.text import did_you_mean
 from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
 
 MOST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
-MAX_SHORT = (1 << 15) - 1
 LEADER, FOLLOWER = "leader", "follower"
 CALL_FIELDS = frozenset(
     ("as", "leader_epoch", "hex", "file", "now_ms", "origin", "transaction_version", "record_version")

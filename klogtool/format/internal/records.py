@@ -18,12 +18,11 @@ from klogtool.format.internal.message import build_message, parse_front, parse_m
 from klogtool.format.internal.primitives import UNSIGNED_VARINT, ValueStream
 from klogtool.format.internal.quick import UNSURE, Reader, quick_reader
 from klogtool.format.internal.schema import Values, api_keys, schema_of
-from klogtool.format.java_numbers import to_signed
+from klogtool.format.java_numbers import MAX_SHORT, to_signed
 from klogtool.format.varint import build_unsigned
 
 FRAME_VERSION = 1
 SHORT_BYTES = Int16sb.sizeof()
-SHORT_MAX = 2**15 - 1
 _FRAME = build_unsigned(FRAME_VERSION)
 _NO_HEAD = bytes(3)
 _HEAD = len(_NO_HEAD)  # frame version, type and version, where each takes a byte: no type or version of Kafka takes two
@@ -174,7 +173,7 @@ def _parse_frame_field(stream: ValueStream, entity: str) -> int:
         value = UNSIGNED_VARINT._parse(stream, None, entity)  # parse_stream makes a context, which it does not need
     except KlogError as error:
         raise _unparseable(f"Error while reading {entity}") from error
-    if value > SHORT_MAX:
+    if value > MAX_SHORT:
         raise _unparseable(f"Value for {entity} was too large.")
     return to_signed(value, 16)
 
