@@ -224,6 +224,8 @@ def _walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKin
             yield Ahead(path, What.OFFLINE, AheadCause.NO_FILE(), stop=why, cure=move_out(path, log_dir))
         if unmade:
             continue
+        if FileKind.CLEANER_CHECKPOINT in checkpoints:
+            yield from _cleaner_never_writes(log_dir)
         for path in filter(is_fifo, new_files):
             yield Ahead(path, What.NEVER_STOPS, AheadCause.NEVER_STOPS(), cure=move_out(path, log_dir))
         written += [*filter(os.path.isfile, new_files), log_dir]
@@ -238,6 +240,17 @@ def _walk_denied_log_dirs(log_dirs: Sequence[str], checkpoints: Sequence[FileKin
         fixed = next((path for path in (log_dir, lock, marker, *texts[:-1]) if is_unchangeable(path)), None)
         if fixed is not None:
             yield _fixed(fixed, fixed)
+
+
+def _cleaner_never_writes(log_dir: str) -> Iterator[Ahead]:
+    """Yield the point about something in the place of the new file of cleaner-offset-checkpoint, which the cleaner
+    writes after each cleaning (LogCleanerManager.updateCheckpoints). Where nothing is cleaned nobody notices."""
+    path = os.path.join(log_dir, f"{FileKind.CLEANER_CHECKPOINT.value}{TEMPORARY}")
+    if is_fifo(path):
+        yield Ahead(path, What.CLEANER_STOPS, AheadCause.CLEANER_WAITS(), cure=move_out(path, log_dir))
+    elif not os.path.isdir(path) and (stop := why_not_made(path)) is not None:  # no folder may have such a name
+        detail = AheadCause.CLEANER_COSTS_LOG_DIR(why=stop.message)
+        yield Ahead(path, What.CLEANER_STOPS, detail, cure=move_out(path, log_dir))
 
 
 def _find_denied_metadata(cluster: Cluster) -> Ahead | None:

@@ -380,6 +380,12 @@ NO_FILES: Mapping[str, Scenario] = {
     "11 a FIFO, the cleaner's checkpoint": yes(
         in_place(f"d1/{CLEANED}", os.mkfifo), (f"d1/{CLEANED}", What.CLEANER_STOPS)
     ),
+    **{
+        f"11 {name}, where the cleaner's checkpoint is written": yes(
+            in_place(f"d1/{CLEANED}.tmp", make), (f"d1/{CLEANED}.tmp", What.CLEANER_STOPS)
+        )
+        for name, make in (("a FIFO", os.mkfifo), ("a socket", bind), ("/dev/full", to_device("full")))
+    },
     "11 a FIFO, a closed index": yes(in_place(side(11, "index"), os.mkfifo)),
     "11 a socket, a closed index": loses(in_place(side(11, "index"), bind), (side(11, "index"), What.FAILS_AT_READ)),
     # A text without an end: the memory ends.

@@ -61,7 +61,7 @@ def test_nobody_knows_whether_the_log_dir_stays_online(tmp_path: Path, wound: Ca
     assert [partitions[Path(name).name]["served"] for name in (T, U)] == [None, None]
     assert partitions[Path(D0).name]["served"] is True
     (option,) = [row for row in rows if row["type"] == "option"]
-    assert f"--segment 11 --only {kind}" in option["command"] or "chmod u+rw" in option["command"]
+    assert f"--segment 11 --only {kind}" in option["command"] or "chmod u+rwX" in option["command"]
 
 
 @pytest.mark.parametrize("is_full", [True, False])

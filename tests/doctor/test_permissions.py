@@ -87,7 +87,7 @@ def test_the_log_dir_goes_offline(tmp_path: Path, name: str, mode: int) -> None:
     told = f"{T}/leader-epoch-checkpoint.tmp" if name == T else name
     assert ahead(rows, disks) == {(told, "offline")}
     (option,) = [row["command"] for row in rows if row["type"] == "option"]
-    assert "chmod u+rw" in option
+    assert "chmod u+rwX" in option
     assert [row["online"] for row in rows if row["type"] == "claim" and row["about"] == "log-dir"] == [True, False]
 
 
@@ -106,7 +106,7 @@ def test_the_process_ends_at_a_file_of_the_metadata(tmp_path: Path, name: str, m
     told = f"{name}/leader-epoch-checkpoint.tmp" if (disks / name).is_dir() else name
     assert (starts(rows), ahead(rows, disks)) == ("refuses", {(told, "refuses")})
     (option,) = [row["command"] for row in rows if row["type"] == "option"]
-    assert "chmod u+rw" in option
+    assert "chmod u+rwX" in option
 
 
 UNREAD = (side(11, "index"), side(32, "log"), f"{T}/partition.metadata", "d1/recovery-point-offset-checkpoint")
@@ -134,7 +134,7 @@ def test_a_file_that_klogtool_may_not_read_is_no_reason_to_move_a_partition(
     rows = asked(disks, scenario)
     assert ahead(rows, disks) == {(name, "offline")}
     (option,) = [row for row in rows if row["type"] == "option"]
-    assert (option["fix"], option["lost_records"], "chmod u+rw" in option["command"]) == (False, 0, True)
+    assert (option["fix"], option["lost_records"], "chmod u+rwX" in option["command"]) == (False, 0, True)
 
 
 @pytest.mark.parametrize("name", UNREAD)
