@@ -8,17 +8,19 @@ from functools import partial
 import click
 
 from klogtool.cli import commands
+from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.plans.causes import ObstacleCause
 from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion
 from klogtool.plans.plan import Plan
 from klogtool.plans.why_not_compacted import walk_standings
 from klogtool.render.compact import compact_text, standing_text, uncleaned_text
-from klogtool.render.words import in_words
+from klogtool.render.words import in_words, words
 
 
 @commands.command("compact")
@@ -46,10 +48,13 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
     if why:
         if writing.keeps_plans:
             raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
-        show = Show(COMMAND, writing)
+        show, is_empty = Show(COMMAND, writing), True
         for standing in walk_standings([os.path.abspath(path) for path in paths], question):
+            is_empty = False
             show.row({"type": "answer", "command": COMMAND, **in_words(standing)})
             show.text(standing_text(standing))
+        if is_empty:
+            note(f"klogtool: {' '.join(paths)}: {words(ObstacleCause.NONE_COMPACTED())}")
         return DONE
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
     face = PlanFace(

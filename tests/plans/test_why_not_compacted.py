@@ -12,6 +12,7 @@ from curing import carry_out
 from damage import flip_bit
 from deciding import compact_question
 from loading import NOW_MS, data, make, marker
+from running import run_here
 from test_compact import COMPACT, keyed
 
 from klogtool.format.message import build_message
@@ -19,6 +20,7 @@ from klogtool.plans.why_not_compacted import LogStanding, Obstacle, Standing, wa
 from klogtool.render.compact import standing_text
 from klogtool.render.words import in_words, words
 
+COMPACTED = ("--config", "cleanup.policy=compact")
 TXN = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 0, "is_transactional": True}
 LATER_MS = NOW_MS + 86_400_001
 
@@ -99,6 +101,14 @@ def test_what_holds_a_cleaner_back_is_named_wherever_it_has_cleaned_up_to(disk: 
     shutil.rmtree(folder)
     open_from_the_start = make(disk / "t-0", {**logs, 0: keyed(0, b"a", **TXN) + keyed(1, b"b")})
     assert reasons(open_from_the_start)[0] == "transaction"
+
+
+def test_a_log_dir_without_compacted_logs_gets_an_answer(disk: pathlib.Path) -> None:
+    make(disk / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"b")})
+    done = run_here(["compact", str(disk), "--why", "--config", "cleanup.policy=delete"], disk)
+    assert (done.status, done.out) == (0, b"")
+    assert "no partition here has a cleanup.policy with compact" in done.err
+    assert "no partition" not in run_here(["compact", str(disk), "--why", *COMPACTED], disk).err
 
 
 def test_what_the_cleaner_breaks_off_at(disk: pathlib.Path) -> None:
