@@ -260,6 +260,10 @@ def _find_denied_metadata(cluster: Cluster) -> Ahead | None:
         path := os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
     ):
         return None
+    if is_fifo(bootstrap := os.path.join(cluster.metadata_dir, FileKind.BOOTSTRAP_SNAPSHOT.value)):
+        return Ahead(bootstrap, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(bootstrap, cluster.metadata_dir))
+    if os.path.isfile(bootstrap) and not may_read(bootstrap, cluster.metadata_dir):
+        return _denied(bootstrap, "AccessDeniedException")
     if (unreadable := find_unreadable(path, cluster.metadata_dir)) is not None:
         return _denied(unreadable, "IOException")
     if is_unchangeable(state := os.path.join(path, FileKind.QUORUM_STATE.value)):

@@ -47,6 +47,8 @@ def load_metadata(log_dir: str, release: Release) -> LoadedEnd:
     if (denied := find_denied(log_dir)) is not None:
         raise KlogError(MetadataCopyCause.NOT_PERMITTED(), path=denied)
     bootstrap = os.path.join(log_dir, FileKind.BOOTSTRAP_SNAPSHOT.value)
+    if is_fifo(bootstrap):
+        raise KlogError(MetadataCopyCause.WAITS_FOR_WRITER(), path=bootstrap)
     if os.path.lexists(bootstrap):
         for finding in verify_kraft_snapshot(bootstrap):
             if finding.stop is not None:
@@ -58,11 +60,11 @@ def load_metadata(log_dir: str, release: Release) -> LoadedEnd:
 def find_denied(log_dir: str) -> str | None:
     """Return the path of the first file or folder that the start of a controller opens, and that the broker's user may
     not; None if it may open all. A start looks first whether it may read all files of the metadata (LogLoader)."""
-    lock, identity = (os.path.join(log_dir, kind.value) for kind in (FileKind.LOCK, FileKind.META_PROPERTIES))
+    lock = os.path.join(log_dir, FileKind.LOCK.value)
     folder = os.path.join(log_dir, CLUSTER_METADATA_DIR)
-    denied = find_unwritten([*filter(os.path.isfile, [lock]), log_dir], log_dir)
-    if denied is None and os.path.isfile(identity) and not may_read(identity, log_dir):
-        denied = identity
+    texts = (os.path.join(log_dir, kind.value) for kind in (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_SNAPSHOT))
+    unread = (path for path in texts if os.path.isfile(path) and not may_read(path, log_dir))
+    denied = find_unwritten([*filter(os.path.isfile, [lock]), log_dir], log_dir) or next(unread, None)
     if denied is not None or not os.path.isdir(folder):
         return denied
     new_file = os.path.join(folder, FileKind.LEADER_EPOCH_CHECKPOINT.value + TEMPORARY)

@@ -21,6 +21,7 @@ from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.folder import is_device, is_loop, is_socket
 from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
@@ -99,18 +100,42 @@ def _stop_of_replay(path: str) -> Stop | None:
 
 def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
     """Yield at most one finding of a `.checkpoint` or bootstrap.checkpoint."""
+    is_bootstrap = os.path.basename(path) == FileKind.BOOTSTRAP_SNAPSHOT.value
     try:
         _read_through(KraftSnapshot(path))
     except Unreadable as error:
-        stop = refuses("UncheckedIOException", "Failed to read records into memory") if os.path.isdir(path) else None
-        yield Finding(Kind.UNREADABLE, path, from_text(error.reason), stop=stop)
+        stop = _stop_at_bootstrap_of_no_file(path) if is_bootstrap else _stop_at_no_file(path)
+        cure = None
+        if stop is not None and not os.path.isdir(path):
+            cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason), cured_by=cure, stop=stop)
     except KlogError as error:
-        is_bootstrap = os.path.basename(path) == FileKind.BOOTSTRAP_SNAPSHOT.value
         stop = _stop_of_bootstrap(path) if is_bootstrap else _stop_of(error)
         cause = KraftCause.READ_ALL_THE_SAME if stop is None else KraftCause.NEEDED
         cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
         reason = cause(wrong=error.reason)
         yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, reason, start=error.position, cured_by=cure, stop=stop)
+
+
+def _stop_at_no_file(path: str) -> Stop | None:
+    """Return the stop at a folder, a socket, a device or a link to itself in place of a snapshot; None if it may be a
+    file that only klogtool cannot read, or a FIFO, at which a start waits (FileRawSnapshotReader)."""
+    if os.path.isdir(path):
+        return refuses("UncheckedIOException", "Failed to read records into memory")
+    if is_device(path):
+        return refuses("NoSuchElementException", "No value present")
+    if is_socket(path) or is_loop(path):
+        return refuses("UncheckedIOException", f"Unable to Opens a snapshot file {os.path.abspath(path)}")
+    return None
+
+
+def _stop_at_bootstrap_of_no_file(path: str) -> Stop | None:
+    """Return the stop for bootstrap.checkpoint. Kafka sees no link that leads to no file (BootstrapDirectory)."""
+    if is_socket(path):
+        return refuses("FileSystemException", f"{os.path.abspath(path)}: No such device or address")
+    if is_device(path):
+        return _stop_of_bootstrap(path)
+    return None if is_loop(path) else _stop_at_no_file(path)
 
 
 def _stop_of(error: KlogError) -> Stop | None:

@@ -16,8 +16,8 @@ CM = "d0/__cluster_metadata-0"
 LOG, INDEX, TIME_INDEX = (f"{CM}/{0:020d}.{suffix}" for suffix in ("log", "index", "timeindex"))
 SNAPSHOT, CHECKPOINT = f"{CM}/{62:020d}.snapshot", f"{CM}/{49:020d}-{1:010d}.checkpoint"
 EPOCHS, TOPIC_ID, STATE = (f"{CM}/{name}" for name in ("leader-epoch-checkpoint", "partition.metadata", "quorum-state"))
-NEW_EPOCHS = f"{EPOCHS}.tmp"
-NAMES = (LOG, INDEX, TIME_INDEX, SNAPSHOT, CHECKPOINT, EPOCHS, TOPIC_ID, STATE, NEW_EPOCHS)
+NEW_EPOCHS, BOOTSTRAP = f"{EPOCHS}.tmp", "d0/bootstrap.checkpoint"
+NAMES = (LOG, INDEX, TIME_INDEX, SNAPSHOT, CHECKPOINT, EPOCHS, TOPIC_ID, STATE, NEW_EPOCHS, BOOTSTRAP)
 KINDS: dict[str, Callable[[pathlib.Path], object]] = {
     "a FIFO": os.mkfifo,
     "a socket": lambda path: os.mknod(path, 0o600 | stat.S_IFSOCK),
@@ -29,9 +29,12 @@ KINDS: dict[str, Callable[[pathlib.Path], object]] = {
 }
 # Kafka makes it anew, through the link or in its place; /dev/null has no epochs.
 STARTS = {
-    *((name, "a link to no file") for name in (INDEX, TIME_INDEX, SNAPSHOT, CHECKPOINT, TOPIC_ID, STATE, NEW_EPOCHS)),
-    *((name, "a link to no folder") for name in (CHECKPOINT, TOPIC_ID, STATE)),
-    *((name, "a link to itself") for name in (TOPIC_ID, STATE)),
+    *(
+        (name, "a link to no file")
+        for name in (INDEX, TIME_INDEX, SNAPSHOT, CHECKPOINT, TOPIC_ID, STATE, NEW_EPOCHS, BOOTSTRAP)
+    ),
+    *((name, "a link to no folder") for name in (CHECKPOINT, TOPIC_ID, STATE, BOOTSTRAP)),
+    *((name, "a link to itself") for name in (TOPIC_ID, STATE, BOOTSTRAP)),
     (EPOCHS, "/dev/null"),
 }
 # It starts with the snapshot alone: the log is not there, or recovery cannot write the producer snapshot.
