@@ -171,7 +171,9 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     if open_txns and not (question.keep_producers or question.forget_open or question.check):
         raise Refused(TransplantRefusal.OPEN_TRANSACTIONS(count=open_txns), path=path)
     end, start = log.log_end_offset, log.log_start_offset
-    log_start_line = start if log.terms.config.remote_storage_enable else log.log_start_checkpoint
+    remote = _perhaps_remote(log)
+    is_tiered = remote is not None or log.terms.config.remote_storage_enable
+    log_start_line = start if is_tiered else log.log_start_checkpoint
     if log.segments.last.size:
         roll(log)
     log.stop()
@@ -204,7 +206,8 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         order_steps(draft),
         tuple(_verdicts(draft, changed)),
         result,
-        (*_notes(open_txns, producers, question, log_start_line), *_notes_on_missing(erased, doubtful, question)),
+        tuple(_notes(open_txns, producers, question, log_start_line, remote))
+        + tuple(_notes_on_missing(erased, doubtful, question)),
     )
     if not question.in_place or beside.log_dir is None:
         yield plan
@@ -293,9 +296,18 @@ def _recovered(
             why = TransplantRefusal.LEFT_OVER(name=str(gap.told_by), first=gap.first_offset, last=gap.last_offset)
             raise _damaged(path, why)
     _check_order(log, path)
-    doubtful = [] if known.is_tiered else find_perhaps_missing(log, gaps, terms.compaction)
+    is_remote = known.is_tiered or _perhaps_remote(log) is not None
+    doubtful = [] if is_remote else find_perhaps_missing(log, gaps, terms.compaction)
     log.run_scheduled()
     return log, list(walk_erased_gaps(log)), doubtful
+
+
+def _perhaps_remote(log: LoadedLog) -> tuple[int, int] | None:
+    """Return the offsets that remote storage has and the disk has not, if the topic is tiered: that is unknown. No
+    start comes to them with the result: they are those of a topic's id (TopicIdPartition), and of leader epochs, which
+    begin anew."""
+    start, local = log.tiered_log_start_offset, log.segments.first.base_offset
+    return None if start is None or start >= local else (start, local - 1)
 
 
 def _check_order(log: LoadedLog, path: str) -> None:
@@ -376,7 +388,11 @@ def _verdicts(draft: Draft, changed: Mapping[int, int]) -> Iterator[SizedVerdict
 
 
 def _notes(
-    open_txns: int, producers: int, question: TransplantQuestion, log_start_line: int | None
+    open_txns: int,
+    producers: int,
+    question: TransplantQuestion,
+    log_start_line: int | None,
+    remote: tuple[int, int] | None,
 ) -> Iterator[Reason]:
     if open_txns:
         note = PlanNote.OPEN_STAY if question.keep_producers else PlanNote.OPEN_COMMITTED
@@ -385,6 +401,8 @@ def _notes(
         yield PlanNote.FORGOTTEN(count=producers)
     if log_start_line is not None:
         yield PlanNote.NEEDS_LINE(start=log_start_line)
+    if remote is not None:
+        yield PlanNote.LEFT_REMOTE(first=remote[0], last=remote[1])
 
 
 def _notes_on_missing(

@@ -224,3 +224,28 @@ def test_garbage_in_a_file(tmp_path: pathlib.Path, name: str) -> None:
         assert "Traceback" not in done.err
         assert done.status in (0, 1, 3)
         assert (done.status < 3) == output.exists()
+
+
+@pytest.mark.parametrize("same_id", [True, False])
+@pytest.mark.parametrize("settings", [(), ("--config", "remote.storage.enable=true")])
+@pytest.mark.parametrize(("line", "remote"), [(None, None), (10, "10 to 41"), (41, "41 to 41"), (42, None), (50, None)])
+def test_what_only_remote_storage_has_is_told_and_the_result_starts_where_its_files_do(
+    tmp_path: pathlib.Path, line: int | None, remote: str | None, settings: tuple[str, ...], same_id: bool
+) -> None:
+    """The copy begins at offset 42, as one whose first segment is in remote storage."""
+    log_dir = tmp_path / "disk"
+    shutil.copytree(EPOCHS, log_dir / "t-0")
+    for file in (log_dir / "t-0").glob(f"{0:020d}.*"):
+        file.unlink()
+    (log_dir / FileKind.META_PROPERTIES.value).write_text("version=1\n")
+    if line is not None:
+        (log_dir / FileKind.LOG_START_CHECKPOINT.value).write_text(f"0\n1\nt 0 {line}\n")
+    topic_id = Partition(str(log_dir / "t-0")).topic_id if same_id else ID
+    words = (log_dir / "t-0", "--check", "--topic-id", topic_id, "--last-stop", "clean", *settings)
+    told, start = answer(asked(*words, "--json")), 50 if line == 50 else 42
+    text = " ".join(asked(*words).out.decode().split())
+    assert told["log_start_offset"] == start
+    assert told["checkpoints"]["log-start-offset-checkpoint"] in ((start,) if settings or remote else (None, start))
+    assert (f"offsets {remote} are not in the copy" in text) is (remote is not None)
+    if remote is not None:
+        assert "are gone" not in text
