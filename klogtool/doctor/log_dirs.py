@@ -270,12 +270,22 @@ def _walk_registered_elsewhere(patient: Patient, strays: Sequence[Ahead]) -> Ite
             yield Ahead(file, What.REFUSES, detail, stop=stop, cure=cure, by_leader=True, folders=folders)
 
 
+def _begun_again(log_dir: str) -> Iterator[Ahead]:
+    """Yield the point about a controller's log dir without the metadata, if a node has used it: a start makes .lock, and
+    the metadata log (KafkaRaftManager)."""
+    if os.path.lexists(os.path.join(log_dir, FileKind.LOCK.value)):
+        detail = AheadCause.BEGUN_AGAIN(why=AheadCause.BEGUN_ANEW(), file=FileKind.LOCK.value)
+        yield Ahead(os.path.join(log_dir, CLUSTER_METADATA_DIR), What.METADATA_LOST, detail)
+
+
 def with_one_cause(strays: Sequence[Ahead], patient: Patient) -> Iterator[Ahead]:
     """Yield the points for partitions that a broker sets aside; as one if the metadata's damage is the cause, or if the
     log dir is that of another broker."""
     cluster, elsewhere = patient.cluster, list(_walk_registered_elsewhere(patient, strays))
     yield from elsewhere
     strays = [point for point in strays if not any(point.path in each.folders for each in elsewhere)]
+    if not strays and cluster.begun_in is not None:
+        yield from _begun_again(cluster.begun_in)
     with_data = [point for point in strays if point.lost_bytes]
     log_dir = cluster.metadata_dir or cluster.begun_in
     if not strays or log_dir is None or not is_forgotten(cluster):

@@ -98,3 +98,18 @@ def test_who_may_not_open_a_file_leads_nobody(disks: Path, name: str) -> None:
     assert answer(rows)["here"][0]["why_not"] == "metadata-file-not-opened"
     status, rows = asked(disks, "doctor", "d0", "d1")
     assert (status, verdict(rows)) == (1, "refuses")
+
+
+@pytest.mark.parametrize("was_used", [True, False])
+def test_a_controller_that_has_run_and_has_no_metadata_has_lost_them(tmp_path: Path, was_used: bool) -> None:
+    """A disk that was formatted and never started has no .lock, and nothing to lose."""
+    log_dir = tmp_path / "d0"
+    log_dir.mkdir()
+    shutil.copy(HERE / "broker" / "d0" / "meta.properties", log_dir)
+    if was_used:
+        (log_dir / ".lock").touch()
+    settings = SETTINGS.replace("broker,controller", "controller").replace("PLAINTEXT://localhost:9092,", "")
+    (tmp_path / "server.properties").write_text(f"{settings}log.dirs={log_dir}\n")
+    done = run_here(["doctor", "--config-file", "server.properties", "--json"], tmp_path)
+    points = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "ahead"]
+    assert (done.status, [row["what"] for row in points]) == ((1, ["metadata-lost"]) if was_used else (0, []))
