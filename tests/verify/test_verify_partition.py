@@ -397,3 +397,20 @@ def test_an_epoch_that_was_learned_again_behind_a_gap(tmp_path: Path) -> None:
     for log_start_offset, wrong in ((4, {"epochs-content"}), (5, set()), (9, set())):
         (log_dir / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {log_start_offset}\n")
         assert ids(found(log_dir)) & {"epochs-content"} == wrong
+
+
+@pytest.mark.parametrize("start", [17, 52])
+@pytest.mark.parametrize("bit", [0, 8, 16])
+def test_a_wrong_offset_of_the_batch_that_begins_an_epoch_is_no_wrong_epoch(
+    copy_of: CopyOf, start: int, bit: int
+) -> None:
+    """Where an epoch begins is compared with leader-epoch-checkpoint by the offset that is right."""
+    partition = copy_of("leader-epochs/logdir") / "t-0"
+    for log in sorted(partition.glob("*.log")):
+        for batch in Segment(str(log)).batches():
+            if batch.base_offset == start:
+                flip_bit(log, batch.position + 5 - bit // 8)
+                (wrong,) = found(partition)
+                assert (wrong.id, wrong.field, wrong.first_offset) == ("batch-header", "base_offset", start)
+                return
+    raise AssertionError("no batch begins there")
