@@ -271,8 +271,8 @@ def _walk_registered_elsewhere(patient: Patient, strays: Sequence[Ahead]) -> Ite
 
 
 def _begun_again(log_dir: str) -> Iterator[Ahead]:
-    """Yield the point about a controller's log dir without the metadata, if a node has used it: a start makes .lock, and
-    the metadata log (KafkaRaftManager)."""
+    """Yield the point about a controller's log dir without the metadata, if a node has used it: a start makes .lock,
+    and the metadata log (KafkaRaftManager)."""
     if os.path.lexists(os.path.join(log_dir, FileKind.LOCK.value)):
         detail = AheadCause.BEGUN_AGAIN(why=AheadCause.BEGUN_ANEW(), file=FileKind.LOCK.value)
         yield Ahead(os.path.join(log_dir, CLUSTER_METADATA_DIR), What.METADATA_LOST, detail)
