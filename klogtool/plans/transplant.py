@@ -306,7 +306,8 @@ def _perhaps_remote(log: LoadedLog) -> tuple[int, int] | None:
     """Return the offsets that remote storage has and the disk has not, if the topic is tiered: that is unknown. No
     start comes to them with the result: they are those of a topic's id (TopicIdPartition), and of leader epochs, which
     begin anew."""
-    start, local = log.tiered_log_start_offset, log.segments.first.base_offset
+    start = log.tiered_log_start_offset if log.terms.is_start_known else None
+    local = log.segments.first.base_offset
     return None if start is None or start >= local else (start, local - 1)
 
 

@@ -228,9 +228,9 @@ def test_garbage_in_a_file(tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("same_id", [True, False])
 @pytest.mark.parametrize("settings", [(), ("--config", "remote.storage.enable=true")])
-@pytest.mark.parametrize(("line", "remote"), [(None, None), (10, "10 to 41"), (41, "41 to 41"), (42, None), (50, None)])
+@pytest.mark.parametrize(("line", "remote"), [(None, None), (10, "10 to 41"), (41, "41 to 41"), (42, None), (50, None), ("u", None)])
 def test_what_only_remote_storage_has_is_told_and_the_result_starts_where_its_files_do(
-    tmp_path: pathlib.Path, line: int | None, remote: str | None, settings: tuple[str, ...], same_id: bool
+    tmp_path: pathlib.Path, line: int | str | None, remote: str | None, settings: tuple[str, ...], same_id: bool
 ) -> None:
     """The copy begins at offset 42, as one whose first segment is in remote storage."""
     log_dir = tmp_path / "disk"
@@ -238,8 +238,9 @@ def test_what_only_remote_storage_has_is_told_and_the_result_starts_where_its_fi
     for file in (log_dir / "t-0").glob(f"{0:020d}.*"):
         file.unlink()
     (log_dir / FileKind.META_PROPERTIES.value).write_text("version=1\n")
-    if line is not None:
-        (log_dir / FileKind.LOG_START_CHECKPOINT.value).write_text(f"0\n1\nt 0 {line}\n")
+    if line is not None:  # one of another topic says nothing
+        text = f"0\n1\nt 0 {line}\n" if line != "u" else "0\n1\nu 0 7\n"
+        (log_dir / FileKind.LOG_START_CHECKPOINT.value).write_text(text)
     topic_id = Partition(str(log_dir / "t-0")).topic_id if same_id else ID
     words = (log_dir / "t-0", "--check", "--topic-id", topic_id, "--last-stop", "clean", *settings)
     told, start = answer(asked(*words, "--json")), 50 if line == 50 else 42
