@@ -228,7 +228,9 @@ def test_garbage_in_a_file(tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("same_id", [True, False])
 @pytest.mark.parametrize("settings", [(), ("--config", "remote.storage.enable=true")])
-@pytest.mark.parametrize(("line", "remote"), [(None, None), (10, "10 to 41"), (41, "41 to 41"), (42, None), (50, None), ("u", None)])
+@pytest.mark.parametrize(
+    ("line", "remote"), [(None, None), (10, "10 to 41"), (41, "41 to 41"), (42, None), (50, None), ("u", None)]
+)
 def test_what_only_remote_storage_has_is_told_and_the_result_starts_where_its_files_do(
     tmp_path: pathlib.Path, line: int | str | None, remote: str | None, settings: tuple[str, ...], same_id: bool
 ) -> None:
