@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -252,7 +251,7 @@ def _refused(path: str, error: KlogError) -> Ahead:
     if (point := refused_by_special(error)) is not None:
         return point
     if isinstance(error, Unreadable):
-        if error.errno in (errno.EACCES, errno.EPERM):
+        if error.is_denied:
             return not_permitted(error, os.path.dirname(path))
         if error.is_of_disk:
             return unread(error, path)
@@ -266,7 +265,8 @@ def _refused(path: str, error: KlogError) -> Ahead:
 
 def refused_metadata(folder: str, error: KlogError) -> Ahead:
     """Return the point about an error at which the loading of the metadata log in a partition dir ends: the process
-    ends, too (KafkaRaftLog.createLog). A start makes side files anew."""
+    ends, too (KafkaRaftLog.createLog). A start makes side files anew. Raises Unreadable for what klogtool alone may not
+    read."""
     at = error.path or folder
     kind = parse_file_name(os.path.basename(at)).kind
     cure = FROM_A_CONTROLLER if kind in (LOG, FileKind.KRAFT_SNAPSHOT) else move_out_of_partition(at)
@@ -275,7 +275,8 @@ def refused_metadata(folder: str, error: KlogError) -> Ahead:
     is_text = kind in (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
     if is_text and (point := special_text(at)) is not None:
         return point
-    if error.kafka_class is None and not is_fifo(at):
+    is_denied = isinstance(error, Unreadable) and error.is_denied
+    if error.kafka_class is None and not is_fifo(at) and not is_denied:
         return Ahead(at, What.REFUSES, AheadCause.ENDS_AT_FILE(why=error.reason), cure=cure, cure_looks=is_link)
     point = _refused(folder, error)
     stop = None if point.stop is None else point.stop.ending_the_broker()

@@ -79,7 +79,7 @@ from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.process_pool import in_processes
-from klogtool.log.second_reading import read_again
+from klogtool.log.second_reading import has_changed, read_again
 from klogtool.plans.recover import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.quorum.metadata_load import load_metadata_log
@@ -323,6 +323,8 @@ def _walk_unloaded_metadata(points: Sequence[Ahead], view: QuorumView | None, pa
             return
         load_metadata_log(folder, patient.rules.release)
     except KlogError as error:
+        if has_changed(error):
+            raise
         yield refused_metadata(folder, error)
 
 

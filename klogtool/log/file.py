@@ -37,6 +37,11 @@ class Unreadable(KlogError):
     at_start = False
 
     @property
+    def is_denied(self) -> bool:
+        """Return whether owner or mode do not let klogtool's user read it."""
+        return self.errno in (errno.EACCES, errno.EPERM)
+
+    @property
     def is_of_disk(self) -> bool:
         """Return whether the disk, or the server that has it, did not give what the file has."""
         return self.errno in _OF_DISK

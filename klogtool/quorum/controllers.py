@@ -31,12 +31,14 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_next_batch
+from klogtool.log.second_reading import has_changed, read_again
 from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
 from klogtool.quorum.causes import MetadataCopyCause
 from klogtool.quorum.metadata_load import find_in_the_way, load_metadata
 from klogtool.quorum.settings import QuorumSettings
 from klogtool.verify.findings import Kind
 from klogtool.verify.only_copies import HIGHEST
+from klogtool.verify.openable import may_read
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 
 NO_OP = "NoOpRecord"
@@ -167,10 +169,14 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
 
 def _as_loaded(path: str, log: MetadataLog, rules: Rules) -> tuple[MetadataLog, KlogError | None]:
     """Return the metadata log of a log dir as a start loads it, and the error at which the start ends instead. A start
-    that cannot write a side file cuts the log there, although no byte of it is damaged."""
+    that cannot write a side file cuts the log there, although no byte of it is damaged. Raises Unreadable for what
+    klogtool alone may not read, and Changed beside a node that runs."""
     try:
-        end = load_metadata(path, rules.release)
+        end = read_again(lambda: load_metadata(path, rules.release))
     except KlogError as error:
+        is_ours = isinstance(error, Unreadable) and error.is_denied and may_read(error.path or path, path)
+        if is_ours or has_changed(error):
+            raise
         return log, error
     if isinstance(log.problem, Unreadable) and not log.problem.is_of_disk:  # no file, which a start does not see
         return replace(log, problem=None, damage=log.problem), None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -14,6 +16,8 @@ from quorums import NOTHING, Disk, control_batch, cures_of, data_batch, director
 from running import run_here
 
 from klogtool.format.java_text import parse_properties
+from klogtool.log.file import Unreadable, unreadable
+from klogtool.quorum import controllers
 from klogtool.quorum.controllers import Position, read_controller
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 from klogtool.render.quorum import quorum_row, quorum_text
@@ -809,3 +813,18 @@ def test_a_number_that_kafka_refuses_ends_the_start(tmp_path: Path, line: str, w
     election = judged(disk, settings={1: {**properties(1), name: value}})
     assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.SETTINGS_REFUSED,))
     assert str(election.seats[0].controller.refusal) == why
+
+
+def test_what_klogtool_alone_may_not_read_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's user may read its log: then nobody knows how it ends, and the answer is an error."""
+    disk = Disk(tmp_path, 1).voters(*THREE).records(5)
+    log = disk.metadata / f"{0:020d}.log"
+
+    def denied(*_: object) -> None:
+        raise unreadable(str(log), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+    monkeypatch.setattr(controllers, "load_metadata", denied)
+    with pytest.raises(Unreadable):
+        read_controller(str(disk.path))
+    monkeypatch.setattr(controllers, "may_read", lambda *_: False)
+    assert judge_election([read_controller(str(disk.path))]).seats[0].why_not is ElectionCause.NOT_OPENED
