@@ -282,13 +282,20 @@ class _LogImage:
 
 
 def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
-    """Put bytes into the records of the entries of a window; their headers stayed."""
-    frames = walk_frames(window.data, 0, window.cut, base=window.base) if kept else iter(())
-    for frame in frames:
+    """Put bytes into the records of the entries of a window; their headers stayed. Of an entry that is there twice both
+    get them: verify says that it is the same again."""
+    frames = list(walk_frames(window.data, 0, window.cut, base=window.base)) if kept else []
+    entries = [window.data[frame.position : frame.position + frame.size] for frame in frames]
+    inside: dict[bytes, set[tuple[int, bytes, bytes]]] = {}
+    for frame, entry in zip(frames, entries, strict=True):
         start, stop = frame.position, frame.position + frame.size
-        inside = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
-        if inside and not is_wrapper(frame, window.data[start:stop]):  # readers open a wrapper: it must stay whole
-            fill_in(window.data[start:stop], inside)
+        for at, data, before in kept:
+            # Readers open a wrapper: it must stay whole.
+            if at < stop and at + len(data) > start and not is_wrapper(frame, entry):
+                inside.setdefault(bytes(entry), set()).add((at - start, data, before))
+    for entry in entries if inside else ():
+        if (pieces := inside.get(bytes(entry))) is not None:
+            fill_in(entry, sorted(pieces))
 
 
 def is_wrapper(frame: Frame, entry: memoryview) -> bool:
