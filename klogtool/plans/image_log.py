@@ -294,8 +294,8 @@ def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
             if at < stop and at + len(data) > start and not is_wrapper(frame, entry):
                 inside.setdefault(bytes(entry), set()).add((at - start, data, before))
     for entry in entries if inside else ():
-        if (pieces := inside.get(bytes(entry))) is not None:
-            fill_in(entry, sorted(pieces))
+        if (changes := inside.get(bytes(entry))) is not None:
+            fill_in(entry, sorted(changes))
 
 
 def is_wrapper(frame: Frame, entry: memoryview) -> bool:
